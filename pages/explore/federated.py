@@ -143,7 +143,7 @@ def advanced(start: Mapping[str, Any]) -> None:
                 "masked",
                 step=0.25,
                 help="Fraction, 0 to 1, of the entities in several silos' training data whose tokens are masked in "
-                "training. It shows how much of the gain from sharing is due to these entities.",
+                "training. It shows how much of the gain from sharing is due to these entities. Only without noise.",
             )
             number(
                 start,

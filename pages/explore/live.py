@@ -1,4 +1,4 @@
-"""A configuration's answer, picture and numbers. Only while its run waits or runs, this part polls."""
+"""Results of a configuration: headline, chart and tables. This part of the page polls only while a run is active."""
 
 import os
 from collections.abc import Sequence
@@ -15,82 +15,89 @@ from pages.explore import charts, curves, downloads, messages, persons, pinned, 
 from pages.shared import address, session, submitting
 from pages.shared.messages import origin
 from pages.shared.plotly_component import memoized_figure
-from pages.shared.plotly_component import show as show_picture
+from pages.shared.plotly_component import show as show_chart
 
 POLL_SECONDS = 1.0
 SEEDS = 5
-"""That *More runs* offers."""
+"""Number of seeds that *Add seeds or σ* starts."""
 
 
 def show(app: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
-    """Everything about ``config``; title: of its corpus."""
+    """Show all results of a configuration.
+
+    Args:
+        app: The application service.
+        config: The configuration.
+        preview: Its planned ε and estimates.
+        title: Title of its corpus.
+    """
     if preview.missing:
         st.info(address.plain(messages.as_published(preview.missing)), icon=":material/inventory_2:")
     try:
         run = app.queries.find(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        run = next((each for each in app.queries.published() if each.config == config), None)
+        run = next((published for published in app.queries.published() if published.config == config), None)
     seeds = app.queries.seeds(config)
     st.session_state.shown_run, st.session_state.shown_seeds = run, seeds
-    going_on = any(not each.status.state.final for each in [run, *seeds] if each)
-    view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
+    active = any(not candidate.status.state.final for candidate in [run, *seeds] if candidate)
+    view = st.fragment(_view, run_every=POLL_SECONDS if active else None)
     view(app, config, preview, title, app.queries.runs_by_noise(config))
 
 
 def _view(app: Application, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
     run: Run | None = st.session_state.shown_run
     if run and not run.status.state.final:
-        run = st.session_state.shown_run = _newer(app, run)
+        run = st.session_state.shown_run = _refreshed(app, run)
         if run.status.state.final:
             st.rerun()  # the whole page: polling ends, and the run joins the finished ones
-    seeds = _newer_seeds(app)
+    seeds = _refreshed_seeds(app)
     spread, reference = seed_aggregates.of_runs(seeds), curves.without_privacy(finished)
     answer = messages.answer(run, preview, reference, spread)
     st.markdown(f"### {address.plain(answer)}")
-    kept = pinned.current(app)
-    for text in (messages.over_seeds(seeds, spread), pinned.sentence(kept, run) if kept else ""):
+    pinned_run = pinned.current(app)
+    for text in (messages.over_seeds(seeds, spread), pinned.sentence(pinned_run, run) if pinned_run else ""):
         if text:
             st.markdown(address.plain(text))
-    _line_below(run, config, preview, title)
-    _action(app, config, preview, run, kept)
+    _assumptions(run, config, preview, title)
+    _action(app, config, preview, run, pinned_run)
     left, right = st.columns(2)
     with left:
-        _promise(app, run, preview, config)
+        _guarantee(app, run, preview, config)
     with right:
         if run:
             _check(run)
     records = run.records if run else ()
     key = run.run_id if run else config.canonical_json()
     running = run is not None and run.status.state == RunState.RUNNING
-    shown = (
+    points = (
         curves.path(records),
         curves.finish(records),
         curves.tradeoff(finished),
         curves.seeds(seeds),
-        curves.finish(kept.records) if kept and not (run and run.run_id == kept.run_id) else (),
+        curves.finish(pinned_run.records) if pinned_run and not (run and run.run_id == pinned_run.run_id) else (),
     )
     epsilon = preview.privacy.epsilon
-    picture = memoized_figure(
-        charts.utility_by_epsilon, *map(tuple, shown), planned=epsilon, key=key, running=running, label=answer
+    figure = memoized_figure(
+        charts.utility_by_epsilon, *map(tuple, points), planned=epsilon, key=key, running=running, label=answer
     )
-    show_picture(picture, key="picture", label=answer)
+    show_chart(figure, key="picture", label=answer)
     st.caption(_legend(bool(records), bool(finished)))
     _details(app, run, config, finished, seeds)
 
 
-def _newer_seeds(app: Application) -> list[Run]:
-    """The runs with any seed, with what has been recorded since; the page is drawn anew when the last one ends."""
+def _refreshed_seeds(app: Application) -> list[Run]:
+    """Return the runs with any seed, with their new records; rerun the page when the last one finishes."""
     before: list[Run] = st.session_state.shown_seeds
-    found = [run if run.status.state.final else _newer(app, run) for run in before]
-    st.session_state.shown_seeds = found
-    if any(not run.status.state.final for run in before) and all(run.status.state.final for run in found):
+    runs = [run if run.status.state.final else _refreshed(app, run) for run in before]
+    st.session_state.shown_seeds = runs
+    if any(not run.status.state.final for run in before) and all(run.status.state.final for run in runs):
         st.rerun()
-    return found
+    return runs
 
 
-def _newer(app: Application, run: Run) -> Run:
-    """The run with what has been recorded since; as it was, and a sentence, where the database does not say."""
+def _refreshed(app: Application, run: Run) -> Run:
+    """Return the run with its new records; if the database fails, show the error and return the run unchanged."""
     try:
         return app.queries.refresh(run)
     except StoreError as error:
@@ -101,16 +108,16 @@ def _newer(app: Application, run: Run) -> Run:
 def _legend(this: bool, finished: bool) -> str:
     parts = []
     if not this and not finished:
-        return "Precision, recall and F1 will move along this axis as the run spends ε."
+        return "The chart shows precision, recall and F1 against the ε spent, once the run starts."
     if this:
-        parts.append("Solid symbols: this run as it learns, on the validation part; ★ its end, on the test part.")
+        parts.append("Solid symbols: this run during training, on the validation set; ★ its result on the test set.")
     if finished:
-        parts.append("Open symbols: finished runs of this setting with more or less noise, on the test part.")
-    bands = "Bands as in Ponomareva et al. 2023: strong to ε = 1, reasonable to 10, weak beyond."
-    return " ".join([*parts, "▲ precision, ■ recall, ● F1: whole names, boundaries and type right.", bands])
+        parts.append("Open symbols: finished runs with other noise multipliers, on the test set.")
+    bands = "Bands (Ponomareva et al. 2023): strong up to ε = 1, reasonable up to 10, weak above."
+    return " ".join([*parts, "▲ precision, ■ recall, ● F1, all entity-level (exact match).", bands])
 
 
-def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
+def _assumptions(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
     parts = [address.plain(messages.corpus_note(config.corpus, title)), messages.federation(config)]
     st.caption(" · ".join(part for part in (*parts, messages.assumptions(privacy, config)) if part))
@@ -118,44 +125,44 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
         st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
-def _promise(app: Application, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
-    """A part of the page, not a window over it: it can be scrolled however large letters are, and is printed."""
+def _guarantee(app: Application, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+    """Show the meaning of ε in an expander, which scrolls at any font size and is printed, unlike a dialog."""
     last = run.records[-1] if run and run.records else None
     privacy = last.privacy if last else preview.privacy
-    promise = st.expander(
+    expander = st.expander(
         "What does this ε mean?",
         type="compact",
         icon=":material/verified_user:",
         key="promise",
-        on_change="rerun",  # what a person is promised is worked out once somebody looks
+        on_change="rerun",  # group privacy is computed when the user opens the expander
     )
-    with promise:
-        *odds, rests = messages.promise(privacy)
-        for paragraph in odds:
+    with expander:
+        *paragraphs, ending = messages.promise(privacy)
+        for paragraph in paragraphs:
             st.markdown(paragraph)
-        if promise.open:
+        if expander.open:
             persons.show(app, config, privacy, last)
         if not config.federation.central and config.privacy.private:
             st.markdown(config.privacy.kind.note)
-        st.markdown(rests)
+        st.markdown(ending)
 
 
 def _more(app: Application, config: SimulationConfig) -> None:
-    """The same with other seeds, over all noise multipliers, and once more, in the background."""
-    with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
-        st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
+    """Show the buttons that start runs with other seeds or noise multipliers, and that rerun this run."""
+    with st.popover("Add seeds or σ", type="tertiary", icon=":material/library_add:"):
+        st.markdown("Run several seeds to estimate the variance, or all noise multipliers for the whole curve.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]
         try:
             submitting.button(app, submitting.missing(app, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds")
-            submitting.button(app, submitting.missing(app, noises), "over all σ of the slider", key="noises")
-            submitting.again(app, [config], "this", key="again")
+            submitting.button(app, submitting.missing(app, noises), "of all σ of the slider", key="noises")
+            submitting.again(app, [config], "this configuration", key="again")
         except EpsilonError as error:
             st.caption(address.plain(str(error)))
 
 
 def _check(run: Run) -> None:
-    """The badge of the noise check, which opens what was measured."""
+    """Show the result of the noise check, with its measurements in an expander."""
     check = run.records[-1].noise_check if run.records else None
     if check is None:
         return
@@ -165,24 +172,37 @@ def _check(run: Run) -> None:
             st.markdown(paragraph)
 
 
-def _action(app: Application, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
-    """The one thing to do next: run, wait or cancel, go on."""
+def _action(
+    app: Application, config: SimulationConfig, preview: Preview, run: Run | None, pinned_run: Run | None
+) -> None:
+    """Show the actions that fit the state of the run: start, cancel or continue it, or open other pages about it.
+
+    Args:
+        app: The application service.
+        config: The configuration.
+        preview: Its planned ε and estimates.
+        run: Its run, or None.
+        pinned_run: The pinned run, or None.
+    """
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
             _more(app, config)
-            pinned.button(run, kept)
+            pinned.button(run, pinned_run)
             st.page_link(
-                "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
+                "pages/diagnose/page.py",
+                label="Diagnose",
+                icon=":material/troubleshoot:",
+                query_params={"run": run.run_id},
             )
             if run.config.privacy.private:
                 st.page_link(
                     "pages/assumptions/page.py",
-                    label="Assumptions of ε",
+                    label="Assumptions",
                     icon=":material/account_balance:",
                     query_params={"run": run.run_id},
                 )
             st.page_link(
-                "pages/audit/page.py", label="Attack", icon=":material/policy:", query_params={"run": run.run_id}
+                "pages/audit/page.py", label="Audit", icon=":material/policy:", query_params={"run": run.run_id}
             )
             st.page_link(
                 "pages/report/page.py",
@@ -190,16 +210,16 @@ def _action(app: Application, config: SimulationConfig, preview: Preview, run: R
                 icon=":material/verified_user:",
                 query_params={"run": run.run_id},
             )
-            asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
+            rerun = run.outdated and st.button("Rerun with current engine", icon=":material/replay:", key="renew")
             st.caption(origin(run), width="stretch")
-        if asked:
+        if rerun:
             _submit(app, config)
         return
     if run and not run.status.state.final:
         _progress(app, run)
         return
-    label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
-    about = messages.estimate(preview.estimate) if preview.estimate else ""
+    label = "Run" if run is None else "Continue" if run.status.state == RunState.CANCELLED else "Retry"
+    estimate = messages.estimate(preview.estimate) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             label,
@@ -209,18 +229,18 @@ def _action(app: Application, config: SimulationConfig, preview: Preview, run: R
             disabled=not session.can_run(),
             help=session.disabled_reason(),
         )
-        st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
+        st.caption(f"{estimate} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(app, config)
     if reason := session.disabled_reason():
         st.caption(reason)
-    if takes := _outlook(app, config):
-        st.caption(f"[Budget](/budget): {address.plain(takes)}")
+    if text := _budget_preview(app, config):
+        st.caption(f"[Privacy budget](/budget): {address.plain(text)}")
     if pressed:
         _submit(app, config)
 
 
-def _outlook(app: Application, config: SimulationConfig) -> str:
-
+def _budget_preview(app: Application, config: SimulationConfig) -> str:
+    """Describe the effect of the run on the privacy budget, or return the error."""
     try:
         return app.budgets.preview(config)
     except EpsilonError as error:
@@ -239,7 +259,7 @@ def _submit(app: Application, config: SimulationConfig) -> None:
 def _progress(app: Application, run: Run) -> None:
     status = run.status
     left = messages.time_left(run)
-    text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
+    text = f"{status.stage or 'queued'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
         if st.button("Cancel", icon=":material/stop:", key="cancel"):
@@ -250,41 +270,41 @@ def _details(
     app: Application, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
 ) -> None:
     names = ["By entity type", "Numbers", "Download and repeat"]
-    types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
+    types, table, download, *clients = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
     latest = run.records[-1] if run and run.records else None
     with types:
         if latest is None:
-            st.caption("Scores by type appear with the first record.")
+            st.caption("F1 by entity type appears after the first record of the run.")
         else:
             reference = curves.without_privacy(finished) if latest.final else None
             scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
             label, private = "F1 by entity type", config.privacy.private
-            picture = memoized_figure(
+            figure = memoized_figure(
                 charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label
             )
-            show_picture(picture, key="types", label=label)
+            show_chart(figure, key="types", label=label)
             part = "test" if latest.final else "validation"
-            st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
+            st.caption(f"Entity-level (strict) F1 by type on the {part} set, with the number of entities in brackets.")
     with table:
         downloads.table(run, finished, seeds)
     with download:
         downloads.offer(run, config, seeds)
-    for tab in held:
+    for tab in clients:
         with tab:
             _clients(app, config, latest)
 
 
 def _clients(app: Application, config: SimulationConfig, latest: RoundRecord | None) -> None:
-    """Who holds what, how each platform does, and what travelled."""
+    """Show the scores of each silo, the data of each client, and the communication so far."""
     if latest and latest.platforms:
         st.dataframe(platforms.rows(latest), hide_index=True)
     try:
         holdings = app.previews.holdings(config)
     except EpsilonError as error:
-        st.caption(address.plain(f"Who holds what cannot be shown: {error}"))
+        st.caption(address.plain(f"The data of each client cannot be shown: {error}"))
     else:
-        picture = charts.holdings(holdings, key=config.canonical_json())
-        show_picture(picture, key="holdings", label="Names of each type that each client holds")
+        figure = charts.holdings(holdings, key=config.canonical_json())
+        show_chart(figure, key="holdings", label="Number of entities of each type at each client")
         st.caption(messages.holdings(holdings))
     if latest and latest.federation:
         st.caption(messages.travelled(latest.federation))

@@ -1,4 +1,4 @@
-"""What Explore says about a run, in sentences: no streamlit."""
+"""Texts of Explore about a run. Does not use Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -18,40 +18,51 @@ TIERS = {
     "weak": "weak: ε > 10",
     "none": "no privacy",
 }
-"""Ponomareva et al. 2023, "How to DP-fy ML", section 5.2.1."""
+"""Strength of the guarantee of an ε, by Ponomareva et al. 2023, "How to DP-fy ML", section 5.2.1."""
 
 
 def answer(run: Run | None, preview: Preview, reference: EntityScores | None, seeds: ScoreSpread | None = None) -> str:
-    """The first thing a reader sees: what this configuration gives, or what stands between. seeds: what it gives over
-    several of them."""
+    """Return the headline: the result of a configuration, or the state of its run.
+
+    Args:
+        run: The run, or None if the configuration has not been run.
+        preview: Planned ε and overlap of the configuration.
+        reference: Test scores of the run without privacy, if there is one.
+        seeds: Scores over several seeds, if there are several.
+    """
     if run and run.final and run.final.test:
         return f"{_done(run.final, run.final.test, reference, seeds)} {preview.overlap.optimism_bias()}".strip()
     if run is None:
         return f"Not run yet. Planned privacy cost: {cost(preview.privacy)}."
     state = run.status.state
     if state == RunState.QUEUED:
-        place = run.status.queue_place or 1
-        return f"Queued (position {place})."
+        position = run.status.queue_place or 1
+        return f"Queued (position {position})."
     if state == RunState.RUNNING:
         return _running(run)
     if state == RunState.FAILED:
         return f"The run failed. {run.status.error or ''}".strip()
-    return f"Stopped at {percent(run.status.progress)} of the training; its records are kept."
+    return f"Stopped at {percent(run.status.progress)} of the training; the records so far are saved."
 
 
 def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
-    """How far the runs with other seeds are, and what those give that are done; empty where there is one run."""
+    """Return progress and scores of the runs with other seeds; empty if there is one run.
+
+    Args:
+        runs: The runs with these settings and any seed.
+        found: Scores over the finished runs, or None if fewer than two are finished.
+    """
     if len(runs) < 2:
         return ""
     done = sum(run.final is not None for run in runs)
-    which = ", ".join(str(run.config.seed) for run in runs)
-    far = f"{len(runs)} seeds ({which})" if done == len(runs) else f"{done} of {len(runs)} seeds ({which}) are done"
+    names = ", ".join(str(run.config.seed) for run in runs)
+    state = f"{len(runs)} seeds ({names})" if done == len(runs) else f"{done} of {len(runs)} seeds ({names}) are done"
     if found is None:
-        return f"{far}."
+        return f"{state}."
     parts = (("F1", found.f1), ("precision", found.precision), ("recall", found.recall))
-    text = f"{far}: " + ", ".join(f"{name} {each.text}" for name, each in parts) + "; mean ± standard deviation."
+    text = f"{state}: " + ", ".join(f"{name} {score.text}" for name, score in parts) + "; mean ± standard deviation."
     if runs[0].config.privacy.private:
-        text += " ε is that of one run: releasing several models reveals more."
+        text += " The ε is for one run; releasing several models has a larger ε."
     return text
 
 
@@ -60,7 +71,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     if last.noise_check and last.noise_check.failed:
         return f"Not private: the noise check failed. Recall {percent(test.recall)}, F1\u00a0{f1_text(test)}."
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
-    if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but what was learned before had none
+    if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but the features' training had none
         start = "Not private, although noise was added"
     if not (seeds.recall.mean if seeds else test.recall):
         text = f"{start}: no correct entity, F1 0."
@@ -91,48 +102,48 @@ def _running(run: Run) -> str:
 
 
 def working_out(config: SimulationConfig) -> str:
-    """What keeps a reader waiting before there is anything to see."""
+    """Return the message while the preview is computed."""
     if config.platforms:
         return "Comparing the sentences of all clients. This takes some seconds for new corpora …"
     return "Computing the privacy cost …"
 
 
 def as_published(missing: str) -> str:
-    """What is shown, and what cannot be, where the corpus of a published run is not here."""
+    """Return the notice on a published run whose corpora are not installed."""
     return (
-        f"{missing.removesuffix('.')}.\n\nYou see the published run. It cannot be verified without its corpora: the "
-        "split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
+        f"{missing.removesuffix('.')}.\n\nThis page shows the published run. It cannot be verified without its corpora. "
+        "So the split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
         "New runs need the corpora too."
     )
 
 
 def cost(privacy: PrivacySpent) -> str:
-    """ε with its δ."""
+    """Format ε with its δ."""
     if math.isinf(privacy.epsilon):
-        return "all privacy (ε = ∞)"
+        return "ε = ∞ (no privacy)"
     return f"ε = {epsilon_text(privacy.epsilon)} (δ = {delta_text(privacy.delta)})"
 
 
 def epsilon(privacy: PrivacySpent) -> str:
-    """ε alone."""
+    """Format ε without δ."""
     return epsilon_text(privacy.epsilon)
 
 
 def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
-    """One line on which everything rests."""
+    """Return the assumptions of ε in one line."""
     if math.isinf(privacy.epsilon):
         return f"Not private: no privacy guarantee · seed {config.seed}"
-    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "shuffled batches, no amplification"
+    sampling = "Poisson sampling" if config.privacy.sampling == "poisson" else "shuffled batches, no amplification"
     if config.privacy.kind.client_side_noise:
         share = "a share of the noise" if config.privacy.kind.distributed_noise else "noise"
-        drawn = f"{share} on each update"
+        sampling = f"{share} on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
-    drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
-    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant}"
+    sampling += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
+    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {sampling} · {accountant}"
 
 
 def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
-    """Why the ε above does not protect this very tagger, or noise did not make one; empty where it does."""
+    """Return why this ε does not protect this model, or why there is no finite ε; empty if the model is protected."""
     if math.isinf(privacy.epsilon):
         return privacy.assumptions[0] if privacy.assumptions else ""
     if config.privacy.noise_source == "system":
@@ -141,63 +152,66 @@ def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
 
 
 def federation(config: SimulationConfig) -> str:
-    """Clients and rounds in a few words; empty for central training."""
-    found = config.federation
-    if found.central:
+    """Describe clients and rounds; return an empty string for central training."""
+    fields = config.federation
+    if fields.central:
         return ""
-    clients = f"{found.clients:,} clients" if found.clients > 1 else "one client"
-    if found.schedule == "gradients":
+    clients = f"{fields.clients:,} clients" if fields.clients > 1 else "one client"
+    if fields.schedule == "gradients":
         return f"{clients}, gradients at each step"
-    some = f", {found.participants:,} a round" if found.participants else ""
-    rounds = f"{found.rounds:,} rounds" if found.rounds > 1 else "one round"
-    return f"{clients}{some}, {rounds}" + (", a piece of the data each" if found.schedule == "incremental" else "")
+    participants = f", {fields.participants:,} participants per round" if fields.participants else ""
+    rounds = f"{fields.rounds:,} rounds" if fields.rounds > 1 else "one round"
+    data = ", one part of the local data each" if fields.schedule == "incremental" else ""
+    return f"{clients}{participants}, {rounds}{data}"
 
 
 def travelled(last: FederatedRound) -> str:
-    """What moved between clients and server."""
+    """Describe the communication of a federation up to its last round."""
     failed = ""
     if last.failed:
         names = ", ".join(str(client + 1) for client in last.failed)
-        failed = f" Left out of the last round, since their weights stopped being finite: client {names}."
-    lay = f", which lay {last.drift:.3g} apart from their mean (L2, root mean square)" if last.update_norms else ""
+        failed = f" Excluded from the last round, since their weights were not finite: client {names}."
+    drift = f" (distance from their mean, L2, root mean square: {last.drift:.3g})" if last.update_norms else ""
     return (
-        f"Round {last.round:,} of {last.rounds:,}: {len(last.clients):,} clients joined their weights{lay}. Sent so "
-        f"far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} back.{failed}"
+        f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "
+        f"clients{drift}. Sent so far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} to the "
+        f"server.{failed}"
     )
 
 
 def holdings(found: Holdings) -> str:
-    """The split in a sentence."""
+    """Describe the number of clients, sentences and tokens of a partition."""
     least, most = min(found.sentences), max(found.sentences)
     sizes = f"{least:,} sentences each" if least == most else f"{least:,} to {most:,} sentences each"
-    return f"{len(found.sentences):,} clients with {sizes}, {sum(found.tokens):,} tokens in all."
+    return f"{len(found.sentences):,} clients with {sizes}, {sum(found.tokens):,} tokens in total."
 
 
 def megabytes(number: int) -> str:
-    """Bytes in MB, or GB."""
+    """Format a number of bytes in MB or GB."""
     return f"{number / 1e6:,.1f} MB" if number < 1e9 else f"{number / 1e9:,.2f} GB"
 
 
 def promise(privacy: PrivacySpent) -> list[str]:
-    """What ε says, for somebody who must judge it: paragraphs."""
+    """Return the meaning of an ε in paragraphs; the last one lists its assumptions."""
     if privacy.assumptions and math.isinf(privacy.epsilon):
         return list(privacy.assumptions)
     if math.isinf(privacy.epsilon):
         return [
-            "This run adds no noise, so it has no privacy guarantee. An attacker may find a training sentence in "
-            "the weights, with a certainty that nothing bounds."
+            "This run adds no noise, so it has no privacy guarantee. An attacker may recover training sentences from "
+            "the weights; nothing bounds the attacker's success."
         ]
-    # Hypothesis testing view (Wasserman and Zhou 2010; Kairouz et al. 2015): an attacker with a fair prior is right
-    # with probability at most e^ε / (1 + e^ε), leaving δ aside.
+    # Hypothesis testing view (Wasserman and Zhou 2010; Kairouz et al. 2015): an attacker with a prior of 1/2 is right
+    # with probability at most e^ε / (1 + e^ε), ignoring δ.
     sure = 1 / (1 + math.exp(-privacy.epsilon))
     paragraphs = [
         f"An attacker has the trained weights, {_attack(privacy)} "
-        f"A guess is right half the time. With {_whole('ε', epsilon_text(privacy.epsilon))} the attacker is right at "
-        f"most {percent(sure)} of the time, except with probability {_whole('δ', delta_text(privacy.delta))}.",
-        _neighbours(privacy),
+        f"A random guess is right half the time. With {_unbroken('ε', epsilon_text(privacy.epsilon))} the attacker is "
+        f"right at most {percent(sure)} of the time, except with probability "
+        f"{_unbroken('δ', delta_text(privacy.delta))}.",
+        _adjacency(privacy),
     ]
     if privacy.accountant != "exact":
-        paragraphs.append(f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
+        paragraphs.append(f"With Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
     if privacy.poisson_epsilon is not None:
         paragraphs.append(
             f"Papers often report ε = {epsilon_text(privacy.poisson_epsilon)} for such batches. This value assumes "
@@ -206,13 +220,13 @@ def promise(privacy: PrivacySpent) -> list[str]:
     return [*paragraphs, "This ε assumes:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
 
 
-def _whole(name: str, value: str) -> str:
-    """A number with its name, which no line breaks in two."""
+def _unbroken(name: str, value: str) -> str:
+    """Return a value with its name, without a possible line break."""
     return f"{name}\u00a0=\u00a0{value}".replace("-", "\u2011")
 
 
 def _attack(privacy: PrivacySpent) -> str:
-    """What they know, and what they want to tell."""
+    """Describe the attacker's knowledge and goal."""
     if privacy.unit == PrivacySpent.unit:
         return f"knows every other training sentence, and tries to infer whether {privacy.unit} was in the data."
     if privacy.neighbouring == PrivacySpent.neighbouring:
@@ -220,24 +234,24 @@ def _attack(privacy: PrivacySpent) -> str:
     return "knows the data of every other client, and tries to infer which of two sets of sentences one client has."
 
 
-def _neighbours(privacy: PrivacySpent) -> str:
+def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         return (
-            "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person who is "
-            "named in k sentences, and can be more than k times this ε."
+            "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person named "
+            "in k sentences: that ε can be more than k times this one."
         )
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 
 
 WORST_PERSON = (
-    "At the same δ, for adding or removing all of them at once. In the worst case all gradients point one way, each "
-    "with the largest norm that clipping allows."
+    "Group privacy at the same δ: all these sentences are added or removed. In the worst case all their gradients point "
+    "in one direction, each with the clip norm."
 )
 WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds for sentences at one client or at several."
 
 
 def no_person(config: SimulationConfig) -> str:
-    """Why there is no ε for a person with several sentences; empty if there is one."""
+    """Return why there is no ε for a person with several sentences; empty if there is an ε."""
     if config.privacy.kind.client_level:
         return (
             "A person whose sentences are all at one client is protected with that client. A person with sentences at "
@@ -252,13 +266,13 @@ def no_person(config: SimulationConfig) -> str:
 
 
 def person(sentences: int, epsilon: float) -> str:
-    """What somebody is promised who is named in so many sentences."""
+    """Describe the guarantee for a person who is named in this number of sentences."""
     many = "one sentence" if sentences == 1 else f"{sentences:,} sentences"
     return f"A person named in {many}: {odds(epsilon)}"
 
 
 def odds(epsilon: float) -> str:
-    """ε, and how often an attacker who guesses may be right."""
+    """Describe an ε by the attacker's largest success rate."""
     value = epsilon_text(epsilon)
     right = right_text(epsilon)
     if epsilon > SURE:
@@ -267,39 +281,39 @@ def odds(epsilon: float) -> str:
 
 
 def check_label(check: NoiseCheck) -> str:
-    """The badge's text, in Markdown."""
+    """Return the label of the noise check, in Markdown."""
     if check.failed:
         return ":red[Noise check failed]"
     return "Noise not measurable" if check.noise_std is None else ":green[Noise check passed]"
 
 
 def check_paragraphs(check: NoiseCheck) -> list[str]:
-    """What was measured and why, for somebody who must judge it."""
-    rows = [f"| {name} | {found} | {planned} |" for name, found, planned in check_rows(check)]
-    found = [
+    """Return the measurements of a noise check, its result and its limits, in paragraphs."""
+    rows = [f"| {name} | {measured} | {planned} |" for name, measured, planned in check_rows(check)]
+    paragraphs = [
         "Training without its noise looks the same from outside. So the noise was measured on the weights, before and "
         f"after each of {check.steps:,} steps, and not read from the settings.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:
-        found.append(
-            "Here the noise is smaller than the last digit of the weights, so it cannot be measured on them; "
-            "clipping and sampling were."
+        paragraphs.append(
+            "The noise of this run is smaller than the rounding of the weights, so it cannot be measured. Clipping and "
+            "sampling were measured."
         )
     if check.failed:
-        found.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
+        paragraphs.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):
-        found.append(
-            "All statistics are within their tolerance. A run that follows its plan fails less than once in a million."
+        paragraphs.append(
+            "All statistics are within their tolerance. A correct run fails less than once in a million."
         )
     if less := looked_less(check):
-        found.append(less)
+        paragraphs.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
-    return [*found, f"Limits of the check (more in docs/metrics.md, *The noise check*):\n{missed}"]
+    return [*paragraphs, f"Limits of the check (more in docs/metrics.md, *The noise check*):\n{missed}"]
 
 
 def estimate(found: Estimate) -> str:
-    """How long a run may take, and by what that is judged."""
+    """Describe the expected duration of a run, with its range or the machine of the estimate."""
     about = f"about {duration(found.seconds)}"
     if found.machine:
         return f"{about} on another machine ({found.machine})"
@@ -308,7 +322,7 @@ def estimate(found: Estimate) -> str:
 
 
 def time_left(run: Run) -> str:
-    """How long a run may still take, judged by its records so far; empty before the second one."""
+    """Estimate the remaining duration of a run from its records; return an empty string before the second record."""
     if len(run.records) < 2:
         return ""
     first, last = run.records[0], run.records[-1]
@@ -317,5 +331,5 @@ def time_left(run: Run) -> str:
 
 
 def corpus_note(name: str, title: str) -> str:
-    """The corpus in a line under the answer."""
+    """Return the description of the corpus in the line below the headline."""
     return "Synthetic corpus: generated sentences, no personal data" if name == SYNTHETIC else title

@@ -125,7 +125,7 @@ def scheme(names: str) -> str:
 def shared(parts: str | None) -> str:
     """Return the title of the layers that silos share."""
     if parts is None:
-        return "all but the tag scores"
+        return "all tag-independent layers"
     if parts == NOTHING:
         return "none (separate training)"
     return ", ".join(_PARTS.get(part.strip(), part.strip()) for part in parts.split(","))

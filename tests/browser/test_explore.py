@@ -284,7 +284,7 @@ def test_another_run_is_cancelled_and_seen_by_a_second_tab(page, dashboard, brow
     for tab in (page, other):
         wait_for(lambda tab=tab: answer(tab).startswith("Stopped at"))
         wait_for(lambda tab=tab: plotted(tab) >= 1)
-        assert tab.get_by_role("button", name="Go on").is_visible()
+        assert tab.get_by_role("button", name="Continue").is_visible()
     other.context.close()
 
 
@@ -369,7 +369,7 @@ def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
-    page.get_by_text("More seeds, other σ").click()
+    page.get_by_text("Add seeds or σ").click()
     page.get_by_role("button", name="Start missing runs of 5 seeds").click()
     wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))
     wait_for(lambda: "5 seeds (0, 1, 2, 3, 4): F1" in page.inner_text("body"), 300)

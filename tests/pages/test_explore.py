@@ -251,7 +251,7 @@ class TestSeveralSeeds:
         said = texts(test.run().markdown)
         assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in said
         assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in said
-        assert "ε is that of one run" in said
+        assert "ε is for one run" in said
         (table,) = (frame.value for frame in test.dataframe if "seed" in frame.value.columns)
         assert table["f1"].tolist() == scores
         assert not test.exception
@@ -358,7 +358,7 @@ class TestWhatPlatformsShare:
         test = two(shared="characters", dropout="0.2")
         choice = test.selectbox(key="shared")
         assert choice.options == [
-            "all but the tag scores",
+            "all tag-independent layers",
             "none (separate training)",
             "characters",
             "characters, convolution",
