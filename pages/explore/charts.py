@@ -190,24 +190,26 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
 
 def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
     """Draw F1 of each entity type as bars; a line marks the run without privacy."""
-    names = [f"{each.name} ({each.names:,})" for each in types]
+    names = [f"{score.name} ({score.names:,})" for score in types]
     figure = go.Figure(
         go.Bar(
             y=names,
-            x=[each.f1 for each in types],
+            x=[score.f1 for score in types],
             orientation="h",
             name="this run",
             marker={
                 "color": palette.PRIVATE if private else palette.NOT_PRIVATE,
                 "pattern": {"shape": "" if private else "/", "fgopacity": 0.35},
             },
-            text=[f"{each.f1:.2f}" for each in types],
+            text=[f"{score.f1:.2f}" for score in types],
             textposition="auto",
-            customdata=[(each.precision, each.recall) for each in types],
+            customdata=[(score.precision, score.recall) for score in types],
             hovertemplate="%{y}<br>P %{customdata[0]:.3f}  R %{customdata[1]:.3f}  F1 %{x:.3f}<extra></extra>",
         )
     )
-    references = [(name, each.reference) for name, each in zip(names, types, strict=True) if each.reference is not None]
+    references = [
+        (name, score.reference) for name, score in zip(names, types, strict=True) if score.reference is not None
+    ]
     if private and references:
         figure.add_trace(
             go.Scatter(

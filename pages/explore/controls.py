@@ -46,7 +46,7 @@ def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
         browser_history.follow()
     try:
         config = _config()
-        with cost, st.spinner("Computing ε …", show_time=False), main, st.spinner(messages.working_out(config)):
+        with cost, st.spinner("Computing ε …", show_time=False), main, st.spinner(messages.computing(config)):
             preview = app.previews.preview(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
@@ -69,9 +69,9 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
         IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES,
         "features",
         names=titles.FEATURES,
-        help="Inputs of the model for each word, from public data; each choice includes those above it. The last three "
-        "were fitted on Wikigold's sentences, the last two on its labels too, and spaCy's NER model on OntoNotes. The "
-        "page warns you if a corpus shares sentences with Wikigold.",
+        help="Inputs of the model for each token, from public data. Each choice includes those above it. The last "
+        "three were fitted on Wikigold's sentences, the last two also on its labels, and spaCy's NER model on "
+        "OntoNotes. The page warns you if a corpus shares sentences with Wikigold.",
     )
     st.select_slider(
         "Noise multiplier σ",

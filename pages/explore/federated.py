@@ -51,8 +51,8 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
     if joins := len(state.corpus.split(JOIN)) - 1:
         state.clients = joins + 1
         st.caption(
-            f"{state.clients} clients (silos), each with its own corpus and entity types. A server averages their shared "
-            "layers; the private head of each silo never leaves it."
+            f"{state.clients} clients (silos), each with its own corpus and entity types. A server averages their "
+            "shared layers; the private head of each silo never leaves it."
         )
         return
     st.select_slider(

@@ -101,7 +101,7 @@ def _running(run: Run) -> str:
     return f"Training, {spent}: recall {share}, F1 {last.scores.f1:.2f} so far."
 
 
-def working_out(config: SimulationConfig) -> str:
+def computing(config: SimulationConfig) -> str:
     """Return the message while the preview is computed."""
     if config.platforms:
         return "Comparing the sentences of all clients. This takes some seconds for new corpora …"
@@ -111,8 +111,8 @@ def working_out(config: SimulationConfig) -> str:
 def as_published(missing: str) -> str:
     """Return the notice on a published run whose corpora are not installed."""
     return (
-        f"{missing.removesuffix('.')}.\n\nThis page shows the published run. It cannot be verified without its corpora. "
-        "So the split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
+        f"{missing.removesuffix('.')}.\n\nThis page shows the published run. It cannot be verified without its "
+        "corpora. So the split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
         "New runs need the corpora too."
     )
 
@@ -244,8 +244,8 @@ def _adjacency(privacy: PrivacySpent) -> str:
 
 
 WORST_PERSON = (
-    "Group privacy at the same δ: all these sentences are added or removed. In the worst case all their gradients point "
-    "in one direction, each with the clip norm."
+    "Group privacy at the same δ: all these sentences are added or removed. In the worst case all their gradients "
+    "point in one direction, each with the clip norm."
 )
 WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds for sentences at one client or at several."
 
@@ -303,9 +303,7 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     if check.failed:
         paragraphs.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):
-        paragraphs.append(
-            "All statistics are within their tolerance. A correct run fails less than once in a million."
-        )
+        paragraphs.append("All statistics are within their tolerance. A correct run fails less than once in a million.")
     if less := looked_less(check):
         paragraphs.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))

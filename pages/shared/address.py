@@ -56,8 +56,8 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))
 """Fields that a link may contain; the first four are in every link."""
 _FIRST = ("noise_multiplier", "features", "tagger")
-"""Fields that are read first, since others depend on them: a clip norm of none is valid only without noise, some taggers
-need certain features, and only some have dropout."""
+"""Fields that are read first, since others depend on them: a clip norm of none is valid only without noise, some
+taggers need certain features, and only some have dropout."""
 _QUOTED = 40
 """Number of characters of an invalid value that a message quotes."""
 

@@ -1,8 +1,8 @@
 """Colours with the same meaning on every page, in the light and the dark theme.
 
 Precision, recall and F1 remain distinguishable under protanopia, deuteranopia and tritanopia, and so do *private* and
-*not private*. Their CIE76 distance is at least 18 in the simulation of Machado et al. 2009. Symbols, dashes and hatching
-carry the same information without colour.
+*not private*. Their CIE76 distance is at least 18 in the simulation of Machado et al. 2009. Symbols, dashes and
+hatching carry the same information without colour.
 """
 
 PRECISION = "#3b8bd0"

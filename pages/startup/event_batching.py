@@ -1,8 +1,8 @@
 """Batched hand-over of script messages to Streamlit's event loop, and settings that are read without a lock.
 
 A page has a hundred messages or more. Streamlit (1.60) wakes its event loop for each message, and reads its settings
-under one lock that all sessions share. At each wake-up and each lock, Python may switch to another session's script, and
-this one waits for its next turn. Here one wake-up hands over all messages that a session has queued, in their order.
+under one lock that all sessions share. At each wake-up and each lock, Python may switch to another session's script,
+and this one waits for its next turn. Here one wake-up hands over all messages that a session has queued, in their order.
 Settings do not change while pages are served, so they are read without the lock.
 """
 

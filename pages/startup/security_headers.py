@@ -1,10 +1,10 @@
 """Security headers of every response.
 
-The browser must not load from or send to other servers, show the dashboard in another site's frame, or guess file types.
-``style-src`` allows inline styles, since Streamlit creates them while it renders. Scripts must come from this server or
-be those of Streamlit's first page, which are identified by SHA-256. Streamlit starts the scripts of our components from
-``blob:`` addresses. Plotly's parallel axes generate their drawing code (``unsafe-eval``). So trusted code can create more
-code, but an injected script does not run.
+The browser must not load from or send to other servers, show the dashboard in another site's frame, or guess a file's
+type. ``style-src`` allows inline styles, since Streamlit creates them while it renders. Scripts must come from this
+server or be those of Streamlit's first page, which are identified by SHA-256. Streamlit starts the scripts of our
+components from ``blob:`` addresses. Plotly's parallel axes generate their drawing code (``unsafe-eval``). So trusted
+code can create more code, but an injected script does not run.
 """
 
 import base64

@@ -37,6 +37,8 @@ def _log_sign_in(name: str, when: object) -> None:
 def _ask(why: str) -> None:
     theme.apply("Sign in", group=0)
     st.markdown("### Explore the privacy–utility trade-off of NER models, and audit privacy claims")
-    st.markdown(f"{why} This dashboard is shared: only you and the admins see your runs and uploads until you share them.")
+    st.markdown(
+        f"{why} This dashboard is shared: only you and the admins see your runs and uploads until you share them."
+    )
     st.button("Sign in", type="primary", on_click=st.login, icon=":material/login:", key="sign_in")
     st.caption("You sign in with your organisation's account. This program never sees your password.")

@@ -351,7 +351,9 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     page.set_input_files("input[type=file]", notes)
     wait_for(lambda: "corpus=my-case-notes" in address(page))
     wait_for(lambda: "privacy cost: ε" in answer(page))
-    read = page.get_by_text("Imported 60 sentences (48 for training, 6 for validation, 6 for testing). Entities: 60 PER.")
+    read = page.get_by_text(
+        "Imported 60 sentences (48 for training, 6 for validation, 6 for testing). Entities: 60 PER."
+    )
     wait_for(read.is_visible)
     page.keyboard.press("Escape")
     page.get_by_text("Rename or delete").click()
