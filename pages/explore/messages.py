@@ -112,8 +112,8 @@ def as_published(missing: str) -> str:
     """Return the notice on a published run whose corpora are not installed."""
     return (
         f"{missing.removesuffix('.')}.\n\nThis page shows the published run. It cannot be verified without its "
-        "corpora. So the split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
-        "New runs need the corpora too."
+        "corpora. So the split among clients, shared sentences, overlap with the features' data and group privacy are "
+        "unknown. New runs need the corpora too."
     )
 
 

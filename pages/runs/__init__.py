@@ -1,1 +1,1 @@
-"""Runs: the list of all."""
+"""The page Runs: the list of all runs."""

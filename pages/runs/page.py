@@ -1,4 +1,4 @@
-"""Runs: everything that waits, runs or is done, here and published."""
+"""Page Runs: queued, running and finished runs, including the published ones."""
 
 from pages.runs import listing, saved_models
 from pages.shared import seeded_noise_notice, session

@@ -1,5 +1,7 @@
-"""Steps to older runs: a list has so many rows at once, of so many runs that are looked through at once; all the others
-are some steps away, and a search goes on through them until it finds a run."""
+"""Pages of the list of runs: a limited number of rows, from a limited number of runs that are searched at a time.
+
+The buttons lead to older and newer runs; a search continues through older runs until it finds a match.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,44 +12,57 @@ from engine.service import Application, Overview
 from pages.runs import actions
 
 ROWS = 1_000
-"""Of the list."""
+"""Maximum number of rows of the list."""
 LOOKED_AT = 5_000
-"""Runs that are looked through at once."""
+"""Maximum number of runs that are searched at a time."""
 _FIRST, _PAST = "runs_first_row", "runs_past"
-"""Place of the first row among all that were found; and the last runs of the lists that were gone through."""
+"""Session keys: index of the first row among the matches, and the last run of each batch of newer runs."""
 
 
-def looked_at(app: Application) -> list[Overview]:
-    """The runs that are looked through: the newest, or older ones where somebody went on to them. Raises StoreError."""
+def searched_runs(app: Application) -> list[Overview]:
+    """Return the batch of runs to search: the newest runs, or older ones if the user has moved on.
+
+    Raises:
+        StoreError: The database failed.
+    """
     found = _after(app, _past()[-1] if _past() else None)
-    if not found and _past():  # they are deleted
-        to_the_newest()
+    if not found and _past():  # these runs were deleted
+        go_to_newest()
         st.rerun()
     return found
 
 
-def among(found: Sequence[Overview], number: int) -> str:
-    """Which of all runs are looked through, where that is not all of them."""
-    looked_at = len(found)
+def scope(found: Sequence[Overview], number: int) -> str:
+    """Return which of all runs are searched, as the start of a sentence; empty if all are."""
+    searched = len(found)
     if _past():
-        return f"Of {looked_at:,} older runs, of {number:,} in all: "
-    return f"Of the newest {looked_at:,} of {number:,} runs: " if looked_at == LOOKED_AT < number else ""
+        return f"Of {searched:,} older runs, of {number:,} in total: "
+    return f"Of the newest {searched:,} of {number:,} runs: " if searched == LOOKED_AT < number else ""
 
 
-def to_the_newest() -> None:
-    """Begin again, as when something else is looked for."""
+def go_to_newest() -> None:
+    """Return to the newest runs, for example after a change of the search."""
     _go(0, ())
 
 
-def shown(order: Sequence[str]) -> Sequence[str]:
-    """Of all that were found, those that are rows."""
+def page_of(order: Sequence[str]) -> Sequence[str]:
+    """Return the matches that are rows of the current page."""
     first = _first(order)
     return order[first : first + ROWS]
 
 
 def steps(app: Application, order: Sequence[str], found: Sequence[Overview], like: Callable[..., bool]) -> None:
-    """Where the rows stand among all that were found, and the ways on from them. like: whether one that is looked for
-    is among these. Raises StoreError."""
+    """Show the range of the rows and the buttons to newer and older runs, if there are more.
+
+    Args:
+        app: The application service.
+        order: Run identities of all matches.
+        found: The runs that were searched.
+        like: Returns whether there is a match among runs.
+
+    Raises:
+        StoreError: The database failed.
+    """
     first, past = _first(order), _past()
     more, full = first + ROWS < len(order), len(found) == LOOKED_AT
     if not (first or past or more or full):
@@ -59,18 +74,18 @@ def steps(app: Application, order: Sequence[str], found: Sequence[Overview], lik
         if st.button("Older", key="runs_older", disabled=not (more or full), icon=":material/chevron_right:"):
             last = None
             if not more:
-                with st.spinner("Looking through older runs"):
-                    last = _further(app, found[-1].run, like)
+                with st.spinner("Searching older runs …"):
+                    last = _find_older(app, found[-1].run, like)
             if more or last:
                 _go(first + ROWS, past) if more else _go(0, (*past, last))
                 st.rerun()
-            st.toast("No older run is like that.")
+            st.toast("No older run matches.")
         if order:
             st.caption(f"Rows {first + 1:,} to {min(first + ROWS, len(order)):,} of {len(order):,}.")
 
 
-def _further(app: Application, last: Run, like: Callable[..., bool]) -> Run | None:
-    """The run behind which the next one is that is looked for; None where there is none."""
+def _find_older(app: Application, last: Run, like: Callable[..., bool]) -> Run | None:
+    """Return the run before the next batch with a match, or None if no older run matches."""
     while found := _after(app, last):
         if like(found):
             return last
@@ -93,4 +108,4 @@ def _first(order: Sequence[str]) -> int:
 
 def _go(first: int, past: Sequence[Run | None]) -> None:
     st.session_state[_FIRST], st.session_state[_PAST] = first, tuple(past)
-    actions.choose_nothing()
+    actions.clear_selection()

@@ -1,4 +1,4 @@
-"""The taggers that finished runs have kept: how many, how large, and how to be rid of them."""
+"""The saved models of finished runs: their number, their size, and their removal."""
 
 import streamlit as st
 
@@ -8,22 +8,22 @@ from pages.shared import address
 
 
 def show(app: Application) -> None:
-    """A line below the list. Nothing where no tagger was kept."""
+    """Show a line below the list; show nothing without saved models."""
     sizes = app.models.sizes()
     if not sizes:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(summary(sizes))
-        with st.popover("Remove all taggers", icon=":material/folder_delete:"):
-            st.markdown("Runs and their records stay. A run gives its tagger again when it is run again.")
+        with st.popover("Remove saved models", icon=":material/folder_delete:"):
+            st.markdown("Removes the saved models only; runs and records stay. Rerun a run to recreate its model.")
             if st.button("Remove", type="primary", key="remove_taggers"):
                 _remove(app)
 
 
 def summary(sizes: dict[str, int]) -> str:
-    """How many taggers there are, and what they take; sizes: bytes of each, by its run."""
-    number = "the tagger of one run" if len(sizes) == 1 else f"the taggers of {len(sizes):,} runs"
-    return f"Kept beside your runs: {number}, {sum(sizes.values()) / 1e6:,.1f} MB. Each goes with its run."
+    """Describe the number and total size of saved models, from the bytes of each model by its run."""
+    number = "the model of 1 run" if len(sizes) == 1 else f"the models of {len(sizes):,} runs"
+    return f"Saved: {number}, {sum(sizes.values()) / 1e6:,.1f} MB. Deleting a run also deletes its model."
 
 
 def _remove(app: Application) -> None:

@@ -15,7 +15,7 @@ def origin(run: Run) -> str:
     where = "Published result" if run.published else "Your run"
     version = f", commit {made.commit[:7]}" if made.commit != "unknown" else ""
     older = (
-        f" Computed by engine {made.engine_version} (outdated), with the random draws, ε and noise check of that version."
+        f" Computed by engine {made.engine_version} (outdated), with that version's random draws, ε and noise check."
         if engine_of(run)
         else ""
     )

@@ -2,7 +2,7 @@
 
 A page has a hundred messages or more. Streamlit (1.60) wakes its event loop for each message, and reads its settings
 under one lock that all sessions share. At each wake-up and each lock, Python may switch to another session's script,
-and this one waits for its next turn. Here one wake-up hands over all messages that a session has queued, in their order.
+and this one waits for its next turn. Here one wake-up hands over all queued messages of a session in their order.
 Settings do not change while pages are served, so they are read without the lock.
 """
 

@@ -116,7 +116,7 @@ def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
     page.wait_for_selector("h3")
     assert "published" in answer(page)
     assert page.get_by_role("button", name="Delete").is_disabled()
-    page.get_by_label("Find").fill("nothing like this")
+    page.get_by_label("Search runs").fill("nothing like this")
     page.keyboard.press("Enter")
     wait_for(lambda: "No matching runs." in page.inner_text("body"))
 
@@ -150,7 +150,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
         wait_for(lambda: page.wait_for_timeout(100) or len(sent) >= before + 2)
 
     page.goto(dashboard + "runs")
-    page.get_by_label("Find").fill("seed=5 σ=2")
+    page.get_by_label("Search runs").fill("seed=5 σ=2")
     page.keyboard.press("Enter")
     grid = page.locator("canvas table").first
     wait_for(lambda: grid.count() and grid.get_attribute("aria-rowcount") == "2")  # with its heading
@@ -164,7 +164,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
         dialog.wait_for(state="detached")
         list_was_drawn_anew()
         assert delete.is_enabled(), "the row is chosen still"
-    page.get_by_role("button", name="Note on 1").click()
+    page.get_by_role("button", name="Annotate 1").click()
     dialog.get_by_role("textbox").fill("look at this")
     list_was_drawn_anew()
     dialog.get_by_role("button", name="Save note").click()
@@ -172,7 +172,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     delete.wait_for(state="detached")  # what was done was done: nothing is chosen any more
     page.locator("canvas table [aria-selected=true]").wait_for(state="detached")  # in the browser neither
     choose_row(page, 0)
-    page.get_by_role("button", name="Note on 1").click()
+    page.get_by_role("button", name="Annotate 1").click()
     wait_for(lambda: dialog.get_by_role("textbox").input_value() == "look at this")
     page.keyboard.press("Escape")
     dialog.wait_for(state="detached")

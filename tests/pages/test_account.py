@@ -45,21 +45,21 @@ def test_a_sign_in_that_is_not_believed_is_said(open_as):
 
 
 def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers, shared):
-    assert "1 of yours done" in said(open_as("rita", "runs").markdown)
+    assert "1 done" in said(open_as("rita", "runs").markdown)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
     of_rita = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
     of_rita.access.share("run", hers, shared=True)
     seen = open_as("rudi", "runs")
-    assert list(seen.dataframe[0].value["whose"]) == ["rita@example.org"]
+    assert list(seen.dataframe[0].value["source"]) == ["rita@example.org"]
     of_rita.access.share("run", hers, shared=False)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
 
 
 def test_a_list_is_searched_by_whose_runs_are(hers, shared):
     found = Application(shared).queries.overview()
-    assert listing.matching(found, "", (), "others'", "rudi@example.org") == found
-    assert listing.matching(found, "", (), "others'", "rita@example.org") == []
-    assert listing.matching(found, "whose=rita@example.org", (), None, "rudi@example.org") == found
+    assert listing.matching(found, "", (), "other users", "rudi@example.org") == found
+    assert listing.matching(found, "", (), "other users", "rita@example.org") == []
+    assert listing.matching(found, "source=rita@example.org", (), None, "rudi@example.org") == found
     assert listing.matching(found, "", (), "yours", "rita@example.org") == found
     assert listing.matching(found, "", (), "yours", "rudi@example.org") == []
 

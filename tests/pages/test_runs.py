@@ -40,20 +40,20 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
     stored(runs, 1)
     stored(runs, 2, done=False)
     test = open_page("runs")
-    assert "1 queued, 1 of yours done; 1 of an older engine" in said(test.markdown)
+    assert "1 queued, 1 done; 1 outdated." in said(test.markdown)
     frame = test.dataframe[0].value
     assert set(frame["state"]) == {"✓ done", "◔ queued"}
     done = frame[frame["seed"] == 1].iloc[0]
     assert done["ε"] == "1.5"
-    assert done["part"] == "test"
+    assert done["set"] == "test"
     assert done["F1"] == pytest.approx(8 / 11)
 
 
 def test_runs_of_an_older_engine_can_be_found(open_page, older):
     test = open_page("runs", older)
-    assert test.dataframe[0].value["engine"].tolist() == ["5, older"]
-    assert "1 published; 1 of an older engine." in said(test.markdown)
-    test.text_input(key="runs_words").set_value("older").run()
+    assert test.dataframe[0].value["engine"].tolist() == ["5 (outdated)"]
+    assert "1 published; 1 outdated." in said(test.markdown)
+    test.text_input(key="runs_words").set_value("outdated").run()
     assert len(test.dataframe[0].value) == 1
 
 
@@ -147,7 +147,7 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
         with settings.artefacts.write(paths.model_name(identity), "The tagger") as path:
             path.write_bytes(bytes(1_250_000))
     page = open_page("runs")
-    assert any("the taggers of 2 runs, 2.5 MB" in caption.value for caption in page.caption)
+    assert any("the models of 2 runs, 2.5 MB" in caption.value for caption in page.caption)
     next(button for button in page.button if button.key == "remove_taggers").click().run()
     assert app.models.sizes() == {}
     assert app.queries.get(first).records
@@ -169,7 +169,7 @@ def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monk
     app._context.store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
     app._context.store.finish(claim, provenance())
     frame = open_page("runs").dataframe[0].value.set_index("id")
-    assert frame["whose"].to_dict() == {first: "yours", again: "again", other: "yours", repeat_id(other): "again"}
+    assert frame["source"].to_dict() == {first: "yours", again: "rerun", other: "yours", repeat_id(other): "rerun"}
     notes = frame["note"].to_dict()
     assert notes[again] == "equal to the last digit"
     assert notes[repeat_id(other)].startswith("F1 +0.1")
@@ -203,7 +203,7 @@ class TestNoting:
 
     def test_what_is_too_long_is_said_and_nothing_is_lost(self, dialog, kept):
         dialog.text_area[0].set_value("x" * 6_000).run()
-        assert "It has 6,000 characters, and 2,000 at most" in dialog.error[0].value
+        assert "has 6,000 characters; the maximum is 2,000" in dialog.error[0].value
         assert dialog.button(key="keep_note").disabled
         assert dialog.text_area[0].value == "x" * 6_000
         assert kept == []
@@ -233,13 +233,13 @@ class TestOlderRuns:
         return next(button for button in page.button if button.key == f"runs_{where}").click().run()
 
     def test_all_runs_can_be_reached_and_none_comes_twice(self, page):
-        assert "Of the newest 3 of 7 runs: 3 of yours done" in said(page.markdown)
+        assert "Of the newest 3 of 7 runs: 3 done" in said(page.markdown)
         met = [self.seeds(page)]
         for _ in range(4):
             page = self.step(page, "older")
             met.append(self.seeds(page))
         assert met == [[6, 5], [4], [3, 2], [1], [0]]
-        assert "Of 1 older runs, of 7 in all: 1 queued" in said(page.markdown)
+        assert "Of 1 older runs, of 7 in total: 1 queued" in said(page.markdown)
         assert next(button for button in page.button if button.key == "runs_older").disabled
         assert [self.seeds(self.step(page, "newer")) for _ in range(2)] == [[3, 2], [6, 5]]
         assert next(button for button in page.button if button.key == "runs_newer").disabled
@@ -255,7 +255,7 @@ class TestOlderRuns:
     def test_a_search_that_finds_none_says_so_and_stays(self, page):
         page.text_input(key="runs_words").set_value("seed=99").run()
         page = self.step(page, "older")
-        assert "No older run is like that." in [toast.value for toast in page.toast]
+        assert "No older run matches." in [toast.value for toast in page.toast]
         page.text_input(key="runs_words").set_value("").run()
         assert self.seeds(page) == [6, 5]
 
