@@ -1,4 +1,4 @@
-"""The waterfall chart from a reported ε to the guaranteed ε and to the chosen assumptions."""
+"""The waterfall chart from a reported ε to the guaranteed ε and to the chosen assumptions. Does not use Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from pages.shared.charts import plain_layout
 
 
 def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
-    """Return one bar for each step on a logarithmic axis, from the ε before it to the ε after it.
+    """Draw one bar for each step on a logarithmic axis, from the ε before it to the ε after it.
 
-    Omitted assumptions make ε larger; overly careful ones make it smaller.
+    An assumption that the reported value ignores makes ε larger; a too conservative one makes it smaller.
     """
-    known = [step.epsilon for step in steps if step.epsilon and math.isfinite(step.epsilon)]
-    least, most = (min(known), max(known)) if known else (0.1, 10.0)
-    floor, top = 10 ** (math.floor(math.log10(least)) - 0.3), 10 ** (math.log10(most) + 0.5)
+    finite = [step.epsilon for step in steps if step.epsilon and math.isfinite(step.epsilon)]
+    least, most = (min(finite), max(finite)) if finite else (0.1, 10.0)
+    bottom, top = 10 ** (math.floor(math.log10(least)) - 0.3), 10 ** (math.log10(most) + 0.5)
     figure = go.Figure()
-    before = floor
+    before = bottom
     for number, step in enumerate(steps):
         value = step.epsilon
-        end = top if value is None or math.isinf(value) else max(value, floor)
+        end = top if value is None or math.isinf(value) else max(value, bottom)
         whole = step.assumption == ""
-        low, high = (floor, end) if whole else (min(before, end), max(before, end))
+        low, high = (bottom, end) if whole else (min(before, end), max(before, end))
         colour = palette.PRIVATE if whole else palette.RECALL if end >= before else palette.PRECISION
         text = "?" if value is None else epsilon_text(value)
         beyond = f"<br>at least {epsilon_text(step.at_least)}" if step.at_least else ""
@@ -48,10 +48,10 @@ def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
     figure.update_xaxes(
         tickvals=list(range(len(steps))), ticktext=[_label(step, "<br>") for step in steps], automargin=True
     )
-    powers = range(math.floor(math.log10(floor)), math.ceil(math.log10(top)) + 1)
+    powers = range(math.floor(math.log10(bottom)), math.ceil(math.log10(top)) + 1)
     figure.update_yaxes(
         title={"text": "ε (log axis)"},
-        range=[math.log10(floor), math.log10(top) + 0.1],
+        range=[math.log10(bottom), math.log10(top) + 0.1],
         tickvals=list(powers),
         ticktext=[f"{10.0**power:g}" for power in powers],
         gridcolor=palette.GRID,

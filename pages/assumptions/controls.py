@@ -61,7 +61,7 @@ def subject(app: Application, asked: str | None) -> Subject:
             "Noise multiplier σ",
             list(printed),
             default=1.0,
-            format_func=lambda each: f"{each:g}: ε = {printed[each]:g}",
+            format_func=lambda row: f"{row:g}: ε = {printed[row]:g}",
             key="row",
             bind="query-params",
             required=True,
@@ -129,8 +129,8 @@ def choices(training: Training) -> Choices:
     )
 
 
-def _one(label: str, words: dict[str, str], known: Collection[str], usual: str, key: str, unit: str) -> str:
-    names = list(known)
+def _one(label: str, words: dict[str, str], options: Collection[str], usual: str, key: str, unit: str) -> str:
+    names = list(options)
     return st.selectbox(
         label,
         names,

@@ -1,4 +1,4 @@
-"""Assumptions: what an ε assumes, and its value under other assumptions."""
+"""Page Assumptions: the assumptions of an ε, and its value under other assumptions."""
 
 import json
 from dataclasses import replace
@@ -29,29 +29,30 @@ st.markdown("#### Change assumptions")
 chosen = choices(training)
 with st.spinner("Accounting …"):
     steps = waterfall(training, found.start, promised)
-    own = waterfall(training, promised, chosen)[1:]
-    every = rows(training)
-path = [replace(steps[0], choice="reported"), *steps[1:], *own]
-said = f"Guaranteed: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
+    chosen_steps = waterfall(training, promised, chosen)[1:]
+    effects = rows(training)
+path = [replace(steps[0], choice="reported"), *steps[1:], *chosen_steps]
+headline = f"Guaranteed: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
 if chosen != promised:
-    said += f" Under your assumptions: {ledger_epsilon(epsilon(training, chosen))}."
-heading.markdown(f"### {said}")
+    headline += f" Under your assumptions: {ledger_epsilon(epsilon(training, chosen))}."
+heading.markdown(f"### {headline}")
 heading.caption(
     address.plain(f"For {found.name}. ε is not a property of a model alone: it depends on the assumptions below.")
 )
-for whose, assumed in (("the guarantee", promised), ("your assumptions", chosen)):
+for name, assumed in (("the guarantee", promised), ("your assumptions", chosen)):
     least = at_least(training, assumed)
-    if least and (assumed != promised or whose == "the guarantee"):
+    if least and (assumed != promised or name == "the guarantee"):
         heading.markdown(
-            f"This ε is an upper bound. For some data, ε under {whose} is **at least {epsilon_text(least)}**: an "
+            f"This ε is an upper bound. For some data, ε under {name} is **at least {epsilon_text(least)}**: an "
             "attacker who observes every step can learn this much."
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
-show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=said)
+show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=headline)
 st.caption(
-    "From the ε that a paper would report to the guaranteed ε, one assumption at a time, and then to your assumptions. "
-    "Hatched upwards: the reported value left this out. Hatched downwards: it was too careful here."
+    "The chart leads from the ε that a paper would report to the guaranteed ε, one assumption at a time, and then to "
+    "your assumptions. Hatched upwards: the reported value ignores this assumption. Hatched downwards: the reported "
+    "value is too conservative here."
 )
 st.markdown("#### Effect of each assumption")
 tables.show(
@@ -64,7 +65,7 @@ tables.show(
             "at least": epsilon_text(row.at_least) if row.at_least else "",
             "δ": delta_text(row.delta),
         }
-        for row in every
+        for row in effects
     ],
     {"choice": st.column_config.TextColumn(width="large"), "": st.column_config.TextColumn(width="small")},
     height="content",
@@ -72,7 +73,7 @@ tables.show(
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
 downloads.button(
     "Download JSON",
-    lambda: json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),
+    lambda: json.dumps(ledger_fields(effects, path), ensure_ascii=False, indent=1),
     "ledger.json",
     "application/json",
     icon=":material/download:",

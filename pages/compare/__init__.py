@@ -1,1 +1,1 @@
-"""Compare: settings laid over each other."""
+"""The page Compare: several configurations in one chart."""

@@ -1,4 +1,4 @@
-"""The picture of all finished runs, whose marks choose the rows of the table below it."""
+"""Parallel axes of all finished runs, whose selected ranges filter the table below."""
 
 from collections.abc import Sequence
 
@@ -10,42 +10,45 @@ from pages.shared import tables, titles
 from pages.shared.plotly_component import show
 
 ROWS = 500
-"""Of the table, where no more are asked for."""
+"""Maximum number of table rows, unless the user requests all."""
 _RESETS = "every_run_resets"
-"""How often the marks were taken off: the picture is made anew each time."""
+"""Session key: how often the ranges were cleared. Each time the chart gets a new key."""
 
 
 @st.fragment
 def choose(found: Sequence[Overview]) -> None:
-    """The picture and its table. A fragment: marking does not draw the rest of the page again."""
-    corpora = sorted({each.run.config.corpus for each, _ in parallel.finished(found)}, key=titles.corpus)
+    """Show the chart and its table, as a fragment, so that a selection does not rerun the rest of the page."""
+    corpora = sorted({overview.run.config.corpus for overview, _ in parallel.finished(found)}, key=titles.corpus)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         corpus = st.selectbox(
             "Corpus", [None, *corpora], format_func=lambda name: titles.corpus(name) if name else "all", width=280
         )
-        st.button("Take off all marks", on_click=_reset, icon=":material/filter_alt_off:")
-    here = [each for each in found if corpus in (None, each.run.config.corpus)]
-    done, axes = parallel.finished(here), parallel.axes(here)
+        st.button("Clear filters", on_click=_reset, icon=":material/filter_alt_off:")
+    of_corpus = [overview for overview in found if corpus in (None, overview.run.config.corpus)]
+    done, axes = parallel.finished(of_corpus), parallel.axes(of_corpus)
     number = st.session_state.get(_RESETS, 0)
     marks = show(
         parallel.picture(axes, key=f"parallel-{corpus}-{number}"),
         key=f"parallel-{corpus}-{number}",
-        label="Settings and results of all finished runs",
+        label="Configurations and results of all finished runs",
         marked=True,
     )
-    kept = [done[place] for place in parallel.between(axes, marks)]
+    selected = [done[index] for index in parallel.between(axes, marks)]
     st.caption(
-        "Drag along an axis to mark a range of it: the table keeps the runs that go through all marks. A click on the "
-        "axis beside a mark takes it off. Colour: F1. σ, clients, rounds and share of the data: the values that occur, "
-        "evenly apart."
+        "Drag along an axis to select a range. The table shows the runs within all selected ranges. To clear a range, "
+        "click the axis outside of it. The colour is F1. σ, clients, rounds and share of the data have one step for "
+        "each value."
     )
-    if not kept:
+    if not selected:
         st.info("No runs match these filters. Remove one.", icon=":material/filter_alt:")
         return
-    how_many = f"All {len(done):,} runs" if len(kept) == len(done) else f"{len(kept):,} of {len(done):,} runs"
-    st.markdown(f"**{how_many}**, the best first")
-    every = len(kept) <= ROWS or st.toggle(f"All {len(kept):,} rows, not {ROWS:,} alone", key="compare_all_rows")
-    rows = parallel.rows(kept, most=None if every else ROWS)
+    number_of_runs = f"{len(done):,} runs"
+    scope = f"All {number_of_runs}" if len(selected) == len(done) else f"{len(selected):,} of {number_of_runs}"
+    st.markdown(f"**{scope}**, highest F1 first")
+    show_all = len(selected) <= ROWS or st.toggle(
+        f"Show all {len(selected):,} rows (default: {ROWS:,})", key="compare_all_rows"
+    )
+    rows = parallel.rows(selected, most=None if show_all else ROWS)
     tables.show(rows, {"data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(rows)))
 
 

@@ -1,4 +1,4 @@
-"""Runs laid over each other → groups, their curves and rows: no streamlit, no plotly."""
+"""Groups of runs that differ only in their seed, with their curves and rows. Does not use Streamlit or Plotly."""
 
 import statistics
 from collections.abc import Sequence
@@ -17,22 +17,27 @@ ALONG = {
     "epsilon": "ε spent",
     "step": "optimiser steps",
     "round": "communication rounds",
-    "bytes": "MB sent, both ways",
+    "bytes": "MB sent (both directions)",
     "seconds": "seconds",
 }
-"""What F1 can be drawn against."""
+"""Titles of the quantities on the horizontal axis of F1."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Finished runs that differ in their seed alone. config: theirs, with seed 0. runs: with records, by seed."""
+    """Finished runs that differ only in their seed.
+
+    Attributes:
+        config: Their configuration, with seed 0.
+        runs: The runs with their records, by seed.
+    """
 
     config: SimulationConfig
     runs: tuple[Run, ...]
 
     @property
     def finals(self) -> list[RoundRecord]:
-        """The last record of each."""
+        """Final record of each run."""
         return [run.final for run in self.runs if run.final]
 
     @property
@@ -42,14 +47,19 @@ class Group:
 
     @property
     def epsilon(self) -> float:
-        """The largest that was spent."""
+        """Largest ε spent over the seeds."""
         return max(final.privacy.epsilon for final in self.finals)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One record of all runs of a group. x: where it stands, mean. progress: of the runs, 0 to 1. f1: on the validation
-    part."""
+    """A point of a group's curve: the record with the same number of all its runs.
+
+    Attributes:
+        x: Mean position on the horizontal axis.
+        progress: Progress of the runs, 0 to 1.
+        f1: F1 on the validation set, over the seeds.
+    """
 
     x: float
     progress: float
@@ -57,17 +67,17 @@ class Step:
 
 
 def curve(group: Group, along: str) -> list[Step]:
-    """The records that all runs of a group have in common."""
+    """Return the curve of a group, up to the shortest of its runs; ``along`` is a key of :data:`ALONG`."""
     steps = []
     for number in range(min(len(run.records) for run in group.runs)):
         records = [run.records[number] for run in group.runs]
-        x = statistics.fmean(reached(record, along) for record in records)
+        x = statistics.fmean(position(record, along) for record in records)
         steps.append(Step(x, records[0].progress, spread(record.scores.f1 for record in records)))
     return steps
 
 
-def reached(record: RoundRecord, along: str) -> float:
-    """How far a record is along something."""
+def position(record: RoundRecord, along: str) -> float:
+    """Return a record's position on the horizontal axis; ``along`` is a key of :data:`ALONG`."""
     federation = record.federation
     return {
         "epsilon": record.privacy.epsilon,
@@ -79,31 +89,31 @@ def reached(record: RoundRecord, along: str) -> float:
 
 
 def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """What the groups gave, and the fields in which they differ."""
+    """Return a table row for each group: its results, and the fields in which the groups differ."""
     flats = [group.config.flat() for group in groups]
     differing = [name for name in FLAT if len({repr(flat[name]) for flat in flats}) > 1]
-    shown = []
+    table = []
     for group, flat in zip(groups, flats, strict=True):
         last = group.finals[0]
         sent = (last.federation.bytes_down + last.federation.bytes_up) / 1e6 if last.federation else 0.0
-        line: dict[str, Any] = {
+        row: dict[str, Any] = {
             "F1": group.f1.mean,
             "± sd": group.f1.known_sd,
             metrics.INTERVAL: metrics.interval(*(final.test for final in group.finals if final.test)),
             "ε": epsilon_text(group.epsilon),
         }
-        line |= {titles.heading(name): titles.value(name, flat[name]) for name in differing}
-        line |= {
+        row |= {titles.heading(name): titles.value(name, flat[name]) for name in differing}
+        row |= {
             "MB sent": sent,
             "seconds": statistics.fmean(final.seconds for final in group.finals),
             "seeds": seeds_text(group.runs),
             "report": f"./report?run={group.runs[0].run_id}",
             "ε rests on": address.ledger(*group.runs),
         }
-        shown.append(line)
-    return shown
+        table.append(row)
+    return table
 
 
-def unbeaten(groups: Sequence[Group]) -> list[Group]:
-    """The Pareto frontier: none of the others has a higher mean F1 at the same or a smaller ε."""
+def pareto_optimal(groups: Sequence[Group]) -> list[Group]:
+    """Return the Pareto-optimal groups: no other has a higher mean F1 at the same or a smaller ε."""
     return pareto_front(groups, epsilon=lambda group: group.epsilon, f1=lambda group: group.f1.mean)

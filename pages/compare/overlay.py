@@ -1,4 +1,4 @@
-"""F1 of several settings along something, in one picture: no streamlit."""
+"""Chart of F1 of several configurations against ε, steps, rounds, bytes or seconds. Does not use Streamlit."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,22 @@ from pages.shared.epsilon_axis import EpsilonAxis
 
 
 def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
-    """F1 along something, a line a group, its seeds' spread as bars; without privacy a run walks through the place of
-    ε = ∞ as it learns."""
+    """Draw F1 as one line for each group, with the standard deviation over seeds as error bars.
+
+    A run without privacy moves through the section of ε = ∞ during training.
+
+    Args:
+        groups: The groups to draw.
+        along: Quantity on the horizontal axis, a key of :data:`pages.compare.groups.ALONG`.
+        key: A chart with the same key keeps its zoom and selection.
+    """
     curves = [curve(group, along) for group in groups]
     axis = EpsilonAxis([step.x for steps in curves for step in steps])
     figure = go.Figure()
     for number, (group, steps) in enumerate(zip(groups, curves, strict=True)):
         name = titles.setting(group.config)
-        places = [axis.position(step.x, step.progress) if along == "epsilon" else step.x for step in steps]
-        figure.add_trace(_line(number, name, places, steps))
+        positions = [axis.position(step.x, step.progress) if along == "epsilon" else step.x for step in steps]
+        figure.add_trace(_line(number, name, positions, steps))
     if along == "epsilon":
         axis.shade(figure)
     plain = {"title": {"text": ALONG[along]}, "gridcolor": palette.GRID, "zeroline": False}
@@ -29,7 +36,7 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
         showlegend=True,
         xaxis=axis.layout() if along == "epsilon" else plain,
         yaxis={
-            "title": {"text": "F1, validation part"},
+            "title": {"text": "F1, validation set"},
             "rangemode": "tozero",
             "gridcolor": palette.GRID,
             "zeroline": False,
@@ -37,10 +44,10 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     )
 
 
-def _line(number: int, name: str, places: Sequence[float], steps: Sequence[Step]) -> go.Scatter:
+def _line(number: int, name: str, positions: Sequence[float], steps: Sequence[Step]) -> go.Scatter:
     colour = palette.TYPES[number % len(palette.TYPES)]
     return go.Scatter(
-        x=list(places),
+        x=list(positions),
         y=[step.f1.mean for step in steps],
         error_y={"type": "data", "array": [step.f1.sd for step in steps], "thickness": 1, "width": 2},
         mode="lines+markers",

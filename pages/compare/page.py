@@ -1,4 +1,4 @@
-"""Compare: finished runs laid over each other, mean and spread over their seeds."""
+"""Page Compare: several configurations in one chart, with mean and standard deviation over their seeds."""
 
 import streamlit as st
 
@@ -12,31 +12,31 @@ from pages.shared.plotly_component import show
 
 app = session.application()
 found = app.queries.overview()
-known = group_by_config.configurations(found)
-if not known:
-    st.markdown("### Nothing to compare yet: start a run on the page Explore.")
+configs = group_by_config.configurations(found)
+if not configs:
+    st.markdown("### Nothing to compare yet. Start a run on the page Explore.")
     st.stop()
 st.markdown("### Compare configurations")
-by_title = {titles.setting(config): config for config in known}
+by_title = {titles.setting(config): config for config in configs}
 starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in jana_biemann_2021.TAGGERS]
-usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]
+usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in configs]
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    runs_of = {name: tuple(known[config].values()) for name, config in by_title.items()}
+    runs_of = {name: tuple(configs[config].values()) for name, config in by_title.items()}
     chosen = compare_selection.choose(runs_of, usual or sorted(by_title)[:2])
     along = st.selectbox("F1 against", list(ALONG), format_func=ALONG.__getitem__, width=240)
 if not chosen:
-    st.caption("Choose settings to see them.")
+    st.caption("Choose configurations to compare.")
     st.stop()
-shown = [
-    Group(by_title[name], tuple(app.queries.get(run_id) for run_id in known[by_title[name]].values()))
+chosen_groups = [
+    Group(by_title[name], tuple(app.queries.get(run_id) for run_id in configs[by_title[name]].values()))
     for name in chosen
 ]
-show(overlay(shown, along, key=f"{along}-{chosen}"), key="overlay", label=f"F1 against {ALONG[along]}")
-tables.show(groups.rows(shown), {"MB sent": tables.number(format="%.1f")})
-tables.older(run for group in shown for run in group.runs)
-best = [titles.setting(group.config) for group in groups.unbeaten(shown)]
-st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
-st.caption("Which settings reach a score, an ε or a time that you need: [Planner](./planner).")
+show(overlay(chosen_groups, along, key=f"{along}-{chosen}"), key="overlay", label=f"F1 against {ALONG[along]}")
+tables.show(groups.rows(chosen_groups), {"MB sent": tables.number(format="%.1f")})
+tables.older(run for group in chosen_groups for run in group.runs)
+best = [titles.setting(group.config) for group in groups.pareto_optimal(chosen_groups)]
+st.caption(address.plain(f"Pareto-optimal: {'; '.join(best)}."))
+st.caption("To find configurations that reach a given score, ε or time, use the [Planner](./planner).")
 st.markdown("#### All finished runs")
 every_run.choose(found)
 seeded_noise_notice.caption()

@@ -1,5 +1,7 @@
-"""All finished runs as lines through their settings and results, and what of them lies between marks on the axes: no
-streamlit."""
+"""Parallel axes with the settings and results of all finished runs, and the filter by selected ranges.
+
+Does not use Streamlit.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,20 +17,28 @@ from pages.shared import address, charts, metrics, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 
 Marks = Mapping[str, Sequence[Sequence[float]]]
-"""What somebody marked: by the name of an axis, ranges of positions on it, any of which will do."""
+"""Selected ranges: by the name of an axis, ranges of positions, of which a run must be within one."""
 _LABELS = 8
-"""How many levels of an axis have a label each; of more of them, some have none."""
+"""Maximum number of labelled ticks of an axis with discrete values."""
 _FINE = 100
-"""Plotly lets marks end between two ticks only, so that a smooth axis has so many, most of them without a label."""
+"""Number of ticks of a continuous axis, mostly unlabelled: Plotly ends a selected range only between two ticks."""
 _NO_WIDTH = "\u200b"
-"""Plotly takes ticks with equal labels for one: those without a label have so many of these as no other has."""
+"""Plotly merges ticks with equal labels, so each unlabelled tick has its own number of these zero-width spaces."""
 _SCALE = ((0.0, "#b8a987"), (0.5, "#db7a14"), (1.0, "#b23a6e"))
-"""F1 from low to high: darker all the way, so that it reads without colours too."""
+"""Colour scale of F1 from low to high: increasingly dark, so that it is readable without colour."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis. positions: of the runs, in their order. ticks: positions and what they are called, if anything."""
+    """An axis.
+
+    Attributes:
+        name: Its label.
+        positions: Positions of the runs, in their order.
+        ticks: Positions and labels of the ticks; a label can be empty.
+        low: Lower end.
+        high: Upper end.
+    """
 
     name: str
     positions: tuple[float, ...]
@@ -38,18 +48,18 @@ class Axis:
 
 
 def finished(found: Sequence[Overview]) -> list[tuple[Overview, RoundRecord]]:
-    """Runs that have a test score, with their last record."""
+    """Return the runs with a test score, with their final records."""
     return [
-        (each, each.last_record)
-        for each in found
-        if each.last_record and each.last_record.final and each.last_record.test
+        (overview, overview.last_record)
+        for overview in found
+        if overview.last_record and overview.last_record.final and overview.last_record.test
     ]
 
 
 def axes(found: Sequence[Overview]) -> list[Axis]:
-    """The axes on which finished runs differ, and always those of ε and F1."""
+    """Return the axes on which finished runs differ, followed by ε and F1."""
     done = finished(found)
-    configs = [each.run.config for each, _ in done]
+    configs = [overview.run.config for overview, _ in done]
     settings = [
         _levels("model", [titles.TAGGERS.get(c.tagger.name, c.tagger.name) for c in configs]),
         _levels("σ", [c.privacy.noise_multiplier for c in configs]),
@@ -60,34 +70,39 @@ def axes(found: Sequence[Overview]) -> list[Axis]:
     f1 = tuple(last.test.f1 for _, last in done if last.test)
     results = [
         _epsilon([last.privacy.epsilon for _, last in done]),
-        _smooth("F1", f1, {tick / 5: f"{tick / 5:g}" for tick in range(6)}, 0.0, 1.0),
+        _continuous("F1", f1, {tick / 5: f"{tick / 5:g}" for tick in range(6)}, 0.0, 1.0),
     ]
     return [axis for axis in settings if len(set(axis.positions)) > 1] + results
 
 
 def _levels(name: str, values: Sequence[Any]) -> Axis:
-    """The values that occur, evenly apart: 0.3 and 50 are both to be seen."""
+    """Return an axis with evenly spaced values, so that 0.3 and 50 are both visible."""
     order = sorted(set(values))
-    every = max(1, math.ceil((len(order) - 1) / _LABELS))
+    spacing = max(1, math.ceil((len(order) - 1) / _LABELS))
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in order]
-    ticks = tuple((float(place), label if place % every == 0 else "") for place, label in enumerate(labels))
-    places = tuple(float(order.index(value)) for value in values)
-    return Axis(name, places, ticks, 0.0, float(max(1, len(order) - 1)))
+    ticks = tuple((float(index), label if index % spacing == 0 else "") for index, label in enumerate(labels))
+    positions = tuple(float(order.index(value)) for value in values)
+    return Axis(name, positions, ticks, 0.0, float(max(1, len(order) - 1)))
 
 
-def _smooth(name: str, positions: Sequence[float], labels: Mapping[float, str], low: float, high: float) -> Axis:
-    between = {low + (high - low) * place / _FINE: "" for place in range(_FINE + 1)}
-    return Axis(name, tuple(positions), tuple(sorted((between | dict(labels)).items())), low, high)
+def _continuous(name: str, positions: Sequence[float], labels: Mapping[float, str], low: float, high: float) -> Axis:
+    unlabelled = {low + (high - low) * index / _FINE: "" for index in range(_FINE + 1)}
+    return Axis(name, tuple(positions), tuple(sorted((unlabelled | dict(labels)).items())), low, high)
 
 
 def _epsilon(epsilons: Sequence[float]) -> Axis:
     scale = EpsilonAxis(epsilons)
     labels = dict(zip(*scale.ticks(), strict=True))
-    return _smooth("ε", [*map(scale.position, epsilons)], labels, scale.low, scale.end)
+    return _continuous("ε", [*map(scale.position, epsilons)], labels, scale.low, scale.end)
 
 
 def picture(found: Sequence[Axis], *, key: str) -> go.Figure:
-    """A line for each run; dragging along an axis marks a range of it."""
+    """Draw a line for each run; the user drags along an axis to select a range.
+
+    Args:
+        found: The axes.
+        key: A chart with the same key keeps its selection.
+    """
     f1 = next(axis for axis in found if axis.name == "F1")
     figure = go.Figure(
         go.Parcoords(
@@ -96,7 +111,7 @@ def picture(found: Sequence[Axis], *, key: str) -> go.Figure:
                     "label": axis.name,
                     "values": axis.positions,
                     "range": [axis.low, axis.high],
-                    "tickvals": [place for place, _ in axis.ticks],
+                    "tickvals": [position for position, _ in axis.ticks],
                     "ticktext": [text or _NO_WIDTH * (number + 1) for number, (_, text) in enumerate(axis.ticks)],
                 }
                 for axis in found
@@ -112,22 +127,22 @@ def picture(found: Sequence[Axis], *, key: str) -> go.Figure:
 
 
 def between(found: Sequence[Axis], marks: Marks) -> list[int]:
-    """Which runs lie within the marks of every axis that has some, by their place."""
-    wanted = [(axis, ranges) for axis in found if (ranges := marks.get(axis.name))]
+    """Return the indices of the runs that are within a selected range of each axis with selected ranges."""
+    filters = [(axis, ranges) for axis in found if (ranges := marks.get(axis.name))]
     number = len(found[0].positions) if found else 0
     return [
-        place
-        for place in range(number)
-        if all(any(low <= axis.positions[place] <= high for low, high in ranges) for axis, ranges in wanted)
+        index
+        for index in range(number)
+        if all(any(low <= axis.positions[index] <= high for low, high in ranges) for axis, ranges in filters)
     ]
 
 
 def rows(done: Sequence[tuple[Overview, RoundRecord]], most: int | None = None) -> list[dict[str, Any]]:
-    """Runs as a table, the best first. most: rows, None for all."""
-    shown = []
-    for each, last in sorted(done, key=lambda one: -one[1].test.f1 if one[1].test else 0.0)[:most]:
-        config = each.run.config
-        shown.append(
+    """Return runs as table rows, highest F1 first; ``most`` limits their number, None is all."""
+    table = []
+    for overview, last in sorted(done, key=lambda one: -one[1].test.f1 if one[1].test else 0.0)[:most]:
+        config = overview.run.config
+        table.append(
             {
                 "corpus": titles.corpus(config.corpus),
                 "model": titles.TAGGERS.get(config.tagger.name, config.tagger.name),
@@ -140,8 +155,8 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]], most: int | None = None) 
                 metrics.INTERVAL: metrics.interval(last.test) if last.test else None,
                 "seed": config.seed,
                 "run": address.link(config),
-                "report": f"./report?run={each.run.run_id}",
-                "ε rests on": address.ledger(each.run),
+                "report": f"./report?run={overview.run.run_id}",
+                "ε rests on": address.ledger(overview.run),
             }
         )
-    return shown
+    return table

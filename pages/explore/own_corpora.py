@@ -31,8 +31,8 @@ def upload(app: Application) -> None:
         st.markdown(
             "**Column file**: one token per line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line "
             "between sentences. **Zip**: column files called train, test and, optionally, dev, or brat's .txt and "
-            ".ann files. **.rel file**, such as DRUG-AE.rel. A corpus without a split is split 80 / 10 / 10 into training, "
-            f"validation and test sets. It is stored in the data folder of this server. {visibility}."
+            ".ann files. **.rel file**, such as DRUG-AE.rel. A corpus without a split is split 80 / 10 / 10 into "
+            f"training, validation and test sets. It is stored in the data folder of this server. {visibility}."
         )
         file = st.file_uploader("Column file, .rel file or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):

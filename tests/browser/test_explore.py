@@ -96,7 +96,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
 def test_marks_on_the_parallel_axes_choose_the_rows_of_the_table(page, dashboard):
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.goto(dashboard + "compare")
-    said = page.get_by_text("the best first")
+    said = page.get_by_text("highest F1 first")
     wait_for(lambda: said.count() and said.inner_text().startswith("All "))
     f1 = page.locator(".parcoords .axis-brush").last
     f1.scroll_into_view_if_needed()
@@ -107,7 +107,7 @@ def test_marks_on_the_parallel_axes_choose_the_rows_of_the_table(page, dashboard
     page.mouse.move(x, top + 0.36 * height, steps=8)
     page.mouse.up()
     wait_for(lambda: re.match(r"\d+ of \d+ runs", said.inner_text()))
-    page.get_by_role("button", name="Take off all marks").click()
+    page.get_by_role("button", name="Clear filters").click()
     wait_for(lambda: said.inner_text().startswith("All "))
 
 

@@ -64,7 +64,7 @@ def test_a_curve_is_the_mean_of_its_seeds():
 
 def test_the_frontier_is_what_nobody_beats():
     cheap, dear, worse = group((5,), 0.1), group((9,), 2.0), group((4,), 1.0)
-    assert compare.unbeaten([dear, worse, cheap]) == [cheap, dear]
+    assert compare.pareto_optimal([dear, worse, cheap]) == [cheap, dear]
 
 
 @pytest.mark.parametrize("along", compare.ALONG)
@@ -99,7 +99,7 @@ def test_published_runs_are_compared(open_page, with_published):
     test.selectbox[0].set_value("seconds").run()
     assert not test.exception
     test.multiselect(key="compared").set_value([]).run()
-    assert "Choose settings" in "\n".join(caption.value for caption in test.caption)
+    assert "Choose configurations" in "\n".join(caption.value for caption in test.caption)
 
 
 def test_what_is_compared_has_a_link(open_page, with_published):
@@ -200,5 +200,5 @@ class TestAllRuns:
         test.run()
         assert len(test.dataframe) == 1
         assert "No runs match these filters" in test.info[0].value
-        next(button for button in test.button if button.label == "Take off all marks").click().run()
+        next(button for button in test.button if button.label == "Clear filters").click().run()
         assert not test.exception
