@@ -20,8 +20,8 @@ from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds."
 APART = (
-    "Each sentence is trained on by one platform alone: {number} that others have too, but for case and punctuation, "
-    "were left out, and to find them platforms compare checksums; ε is that of the one who pays most."
+    "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
+    "punctuation, were left out. Silos compare checksums to find them; ε is that of the worst-case silo."
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
@@ -41,19 +41,19 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
     """
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
-    found = [accounting.privacy_spent(part, taken) for part, taken in max_cost_candidates(plan, steps, client)]
-    if not found:
+    losses = [accounting.privacy_spent(part, taken) for part, taken in max_cost_candidates(plan, steps, client)]
+    if not losses:
         return accounting.privacy_spent(plan.parts[0], 0)
-    privacy = max(found, key=lambda privacy: privacy.epsilon)
+    privacy = max(losses, key=lambda privacy: privacy.epsilon)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
     disjoint = APART.format(number=f"{plan.in_common:,}") if plan.platforms else DISJOINT
     extra = (disjoint, PIECES) if len(plan.parts) > len(plan.shards) else (disjoint,)
-    poisson = [one.poisson_epsilon for one in found if one.poisson_epsilon is not None]
+    poisson = [loss.poisson_epsilon for loss in losses if loss.poisson_epsilon is not None]
     return replace(
         privacy,
         assumptions=(*privacy.assumptions, *extra),
-        rdp_epsilon=max(privacy.rdp_epsilon for privacy in found),
+        rdp_epsilon=max(loss.rdp_epsilon for loss in losses),
         poisson_epsilon=max(poisson) if poisson else None,
     )
 
@@ -69,9 +69,9 @@ def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = No
         steps: Optimiser steps that all clients together have taken.
         client: Restricts the parts to those of one client.
     """
-    own = range(len(plan.parts)) if client is None else plan.parts_of(client)
+    numbers = range(len(plan.parts)) if client is None else plan.parts_of(client)
     taken = plan.taken(steps)
-    parts = [(plan.parts[number], taken[number]) for number in own]
+    parts = [(plan.parts[number], taken[number]) for number in numbers]
     if plan.parts[0].sampling == "shuffle":
         return list({(replace(part, steps=1), steps): (part, steps) for part, steps in parts if steps}.values())
     return accounting.max_cost_candidates(parts)
@@ -97,12 +97,13 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
 def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
     """Return the smallest noise multiplier, to 0.0001, with which every client's ε is at most ``target_epsilon``.
 
-    It is the largest one that a part, or the server's mechanism, of a plan with noise needs. Raises InvalidConfig if
-    none suffices, and for noise in messages, for which no search exists.
+    It is the largest multiplier that a part, or the server's mechanism, of a plan with noise needs. Raises
+    InvalidConfig if none suffices, and for client-side noise, for which no search exists.
     """
     if plan.local:
         raise InvalidConfig(
-            "mechanism='local': no noise multiplier is searched for an ε here, since each message is paid for; try some"
+            "mechanism='local': the search for a noise multiplier does not support client-side noise, since each "
+            "message spends ε; set the noise multiplier"
         )
     parts = [plan.server] if plan.server else dict.fromkeys(plan.parts)
     return max(accounting.noise_multiplier_for(target_epsilon, part) for part in parts)
@@ -118,16 +119,17 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
     """
     if plan.server:
         return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
-    found = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
-    return max(found, key=lambda each: accounting.event_epsilon(each, plan.parts[0].delta), default=events.none())
+    candidates = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
+    delta = plan.parts[0].delta
+    return max(candidates, key=lambda event: accounting.event_epsilon(event, delta), default=events.none())
 
 
 def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     """Return the Rényi divergence of a whole run for its worst-case unit; ∞ if that unit has no guarantee.
 
-    A filter admits runs by the sum of these (:class:`engine.privacy.rdp_filter.RdpFilter`). One sentence more or less
-    can change all data of its client, and move the clipped update by 2C. The participants of a round then do not count
-    as random.
+    A filter admits runs by the sum of these (:class:`engine.privacy.rdp_filter.RdpFilter`). Adding or removing one
+    sentence can change all data of its client, and move the clipped update by 2C. The participants of a round then do
+    not count as random.
 
     Args:
         plan: The federated plan.
@@ -177,14 +179,14 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
             unit="client",
             messages=plan.local,
         )
-    parts = {Part(each.examples, each.batch_size, each.steps) for each in plan.parts}
+    parts = {Part(part.examples, part.batch_size, part.steps) for part in plan.parts}
     examples = sum(map(len, plan.shards))
-    drawn = sum(each.batch_size * each.steps for each in plan.parts)
+    sampled = sum(part.batch_size * part.steps for part in plan.parts)
     return Training(
         examples=examples,
         batch_size=min(config.training.batch_size, examples),
-        epochs=drawn / examples,
-        parts=tuple(sorted(parts, key=lambda each: (each.examples, each.steps))),
+        epochs=sampled / examples,
+        parts=tuple(sorted(parts, key=lambda part: (part.examples, part.steps))),
         clients=len(plan.shards),
         noise_multiplier=privacy.noise_multiplier,
         delta=privacy.delta,
@@ -194,7 +196,7 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:
-    """Return the number of the first ``rounds`` rounds in which the busiest client took part."""
+    """Return how many of the first ``rounds`` rounds the client with the most rounds took part in."""
     times = [0] * len(plan.shards)
     for visits in plan.rounds[:rounds]:
         for visit in visits:

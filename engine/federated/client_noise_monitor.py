@@ -1,10 +1,10 @@
-"""The noise check of the mechanisms on whole clients, seen from outside the party that adds the noise.
+"""The noise check of client-level mechanisms, measured outside the process that adds the noise.
 
-The witness knows the common weights before and after a round, each participant's weights after its training, and each
-message. It clips the updates itself: what a message (local) or the change of the common weights (DP-FedAvg) holds
-beyond that must be noise as planned, in spread and shape, and lie along none of the updates. Of a secure sum it knows
-what each client put under its masks, which holds a share of the noise. That the server joins what
-was sent, and nothing else, is held against its own mean of the messages.
+The monitor knows the common weights before and after a round, the weights of each participant after its training, and
+each message. It clips the updates itself. The rest of a message (local), or of the change of the common weights
+(DP-FedAvg), must be noise as planned: in standard deviation, in shape, and along none of the updates. Under secure
+aggregation it knows the unmasked upload of each client, which contains a share of the noise. The server's result is
+compared with the monitor's own mean of the messages, so that the server adds nothing else.
 """
 
 import math
@@ -16,29 +16,44 @@ from engine.privacy.noise_check.kernels import picked
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 
-_WATCHED = 8
-"""Participants of a round, the first so many, whose own update noise is held against, beside the sum of all."""
+_UPDATES = 8
+"""Number of participants of a round whose updates the noise is compared with, beside the sum of all updates."""
 
 
 class ClientNoiseMonitor:
-    """Tells ``monitor`` what it sees, round by round. signal: L2 norm of the sum of the round's clipped updates, known
-    once the round has ended."""
+    """Observer of the rounds of a run, which passes its measurements to a noise monitor.
+
+    Attributes:
+        signal: L2 norm of the sum of the clipped updates of the last finished round.
+    """
 
     def __init__(self, plan: FederatedPlan, server: PrivacyPlan, monitor: NoiseMonitor) -> None:
         self._plan, self._server, self._monitor = plan, server, monitor
         self.signal = 0.0
 
     def start_round(self, common: np.ndarray, round: int) -> None:
-        """A round begins with these weights [size]."""
+        """Start a round.
+
+        Args:
+            common: Common weights at the start of the round, [size].
+            round: Number of the round, from 0.
+        """
         self._secure = self._plan.secure_round(round, common.size)
         self._before = common.astype(np.float64)
         self._total, self._sent = np.zeros(common.size), np.zeros(common.size)
         self._clients: list[int] = []
-        self._watched: list[np.ndarray] = []
+        self._updates: list[np.ndarray] = []
 
     def observe(self, client: int, trained: np.ndarray | None, message: np.ndarray | None) -> None:
-        """A participant's own weights after its training, None if it diverged, and what it sent. A local one that sent
-        nothing has vanished: it is in no sum."""
+        """Measure the noise of a participant's message.
+
+        With client-side noise, a client without a message has dropped out and is in no sum.
+
+        Args:
+            client: Number of the client.
+            trained: Weights of the client after its training, [size]; None if the training diverged.
+            message: The message of the client, [size]; None if it sent nothing.
+        """
         if self._plan.local and message is None:
             return
         update = np.zeros(self._before.size) if trained is None else trained.astype(np.float64) - self._before
@@ -47,7 +62,7 @@ class ClientNoiseMonitor:
         self._clients.append(client)
         self._total += clipped
         if not self._plan.local:
-            self._watched += [clipped] if len(self._watched) < _WATCHED else []
+            self._updates += [clipped] if len(self._updates) < _UPDATES else []
         elif message is not None:
             self._sent += message
             scale, error = 1.0, 0.0
@@ -57,18 +72,22 @@ class ClientNoiseMonitor:
             self._monitor.saw_sample(np.array([client]))
 
     def end_round(self, common: np.ndarray) -> None:
-        """The round ends with these weights."""
+        """End the round and check the result of the server.
+
+        Args:
+            common: Common weights at the end of the round, [size].
+        """
         after, self.signal = common.astype(np.float64), float(np.linalg.norm(self._total))
-        # A weight is rounded by at most half its last digit; twice that leaves room.
+        # Rounding changes a weight by at most half its last digit; this allows for twice that.
         spacing = 2.0**-23 * np.maximum(np.abs(self._before), np.abs(after))
         if self._plan.local:
-            joined = self._before + self._sent / max(1, len(self._clients))
-            apart = np.abs(after - joined)
-            off = float(np.linalg.norm(apart[~(apart <= spacing + 2.0**-22 * np.abs(joined))]))
+            expected = self._before + self._sent / max(1, len(self._clients))
+            difference = np.abs(after - expected)
+            off = float(np.linalg.norm(difference[~(difference <= spacing + 2.0**-22 * np.abs(expected))]))
             self._monitor.observe_sum(np.zeros(0), off * max(1, len(self._clients)), lambda: 0.0)
             return
         number = self._server.batch_size
-        directions = [self._total, *self._watched]
+        directions = [self._total, *self._updates]
         self._noise((after - self._before) * number - self._total, spacing * number, directions)
         self._monitor.saw_sample(np.array(self._clients, dtype=np.int64))
 
@@ -76,5 +95,6 @@ class ClientNoiseMonitor:
         monitor = self._monitor
         step, fixed = monitor.steps_seen, monitor.watch.fixed
         where = monitor.watch.stretch(step)
-        seen, far, *held = (picked(each, where.start, where.stop, fixed) for each in (noise, error, *directions))
-        monitor.saw_noise(step, seen, far, held)
+        arrays = (noise, error, *directions)
+        measured, rounding, *compared = (picked(array, where.start, where.stop, fixed) for array in arrays)
+        monitor.saw_noise(step, measured, rounding, compared)

@@ -1,11 +1,11 @@
-"""What leaves a client after its training in a round.
+"""The message that a client sends after its training in a round.
 
-*Secure sum*: the same with a share of the noise, on the grid of the sum, which hides it under masks
+*Local* (client-level privacy from every other party): the client scales its update down to L2 norm C and adds
+N(0, σ²C²) to each weight before sending it. A client whose training diverged sends only that noise: a missing message
+would reveal, without any noise, that its sentences made the training fail.
+
+*Secure aggregation*: the same, with a share of the noise and on the grid of the sum, before masking
 (:mod:`engine.federated.secagg.aggregation_round`).
-
-*Local* (a whole client is protected, from everybody): its update is scaled down to L2 norm C and gets N(0, σ²C²) on
-each weight before it is sent. A client whose training diverged sends that noise alone: a missing message would tell,
-without any noise, that something about its sentences made the training fail.
 """
 
 import numpy as np
@@ -23,10 +23,18 @@ def message(
     client: int,
     round: int,
 ) -> np.ndarray | None:
-    """The update [size] that a client sends, float64; None if it sends nothing, since its training diverged.
+    """Return the update that a client sends.
 
-    common: weights at the start of the round; trained: the client's own after it, None where they stopped being finite.
-    streams: of the run.
+    Args:
+        plan: The federated plan.
+        common: Common weights at the start of the round, [size].
+        trained: Weights of the client after its training, [size]; None if they are not finite.
+        streams: Random streams of the run.
+        client: Number of the client.
+        round: Number of the round, from 0.
+
+    Returns:
+        The update, float64 [size]; None if the client sends nothing because its training diverged.
     """
     update = None if trained is None else trained.astype(np.float64) - common
     if not plan.local or plan.server is None:
@@ -35,20 +43,33 @@ def message(
     noise = server_noise(plan, common.size, streams, client=client, round=round)
     if secure := plan.secure_round(round, common.size):
         return secure.upload(clipped, noise.astype(np.float64) / secure.scale)
-    sent: np.ndarray = clipped + noise
-    return sent
+    noisy: np.ndarray = clipped + noise
+    return noisy
 
 
 def clip(update: np.ndarray, clip_norm: float | None) -> np.ndarray:
-    """The update, scaled down to L2 norm ``clip_norm`` where it is longer."""
+    """Return the update, scaled down to L2 norm ``clip_norm`` if its norm is larger."""
     norm, bound = float(np.linalg.norm(update)), float(clip_norm or 0.0)
     return update * (bound / norm) if norm > bound else update
 
 
 def server_noise(plan: FederatedPlan, size: int, streams: Secrets | Seeds, **keys: int) -> np.ndarray:
-    """The noise of a mechanism on whole clients, [size]. Raises TypeError for streams of a seed alone."""
+    """Draw the noise of a client-level mechanism.
+
+    Args:
+        plan: The federated plan.
+        size: Number of weights.
+        streams: Random streams of the run.
+        **keys: Numbers that identify the draw: the round, and the client if it adds the noise itself.
+
+    Returns:
+        The noise, float32 [size].
+
+    Raises:
+        TypeError: If the streams are those of the seed alone.
+    """
     if plan.server is None or not isinstance(streams, Secrets):
-        raise TypeError("streams of a seed alone are shared between runs: noise needs Secrets")
+        raise TypeError("expected Secrets for noise: runs with the same seed share its streams")
     noise = np.zeros(size, dtype=np.float32)
     add_gaussian_noise(noise, streams.stream("server noise", **keys), plan.server.noise_std)
     return noise
