@@ -1,7 +1,7 @@
-"""Rounds of training by several clients, step by step: each trains on what it has, and the server joins the results.
+"""Federated averaging, step by step: clients train on their own data, and the server aggregates the updates.
 
-Clients are computed one after another: a step keeps all cores busy, so that n clients on the same sentences cost what
-one does. Central training is one client in one round.
+Clients are computed one after another: a step keeps all cores busy, so n clients on the same sentences take as long as
+one. Central training is one client in one round.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,20 @@ from engine.training.dpsgd import DPSGD, Backend, StepStatistics
 from engine.training.optimisers import Optimiser
 
 _CHECK = "noise check/"
-"""Before the names of the noise check's arrays among those of a run's state."""
+"""Prefix of the noise check's arrays in the state of a run."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What happened just now. taken: optimiser steps by all clients together so far. step: what the step saw, None if
-    its client failed. round: number of the round that has just ended, None within one; exchange: what it moved;
-    failed: clients of this round whose training failed and who were left out of its mean."""
+    """The progress of a run after a step or round.
+
+    Attributes:
+        taken: Optimiser steps that all clients together have taken.
+        step: Statistics of the step; None if its client failed.
+        round: Number of the round that has just ended; None within a round.
+        exchange: The round as the server sees it.
+        failed: Clients of this round whose training failed; the mean excludes them.
+    """
 
     taken: int
     step: StepStatistics | None
@@ -42,13 +48,17 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClientData:
-    """What a client trains with: that of all clients who have parts of one corpus, or a platform's own.
+    """The training data and back end of one client (silo), or of all clients that split one corpus.
 
-    split: its training sentences, of which the plan says who uses which; table: of their features. first: the number of
-    the first of them, among those of all platforms. backend: of its tagger; shared: how many of its weights, the first
-    ones, are common to all clients; own: where the others stand in the run's weights. begins: how many of its own ones,
-    the first, are equal on all platforms as long as these go together. layers: title and stretch of each that has
-    weights, in its tagger, for the noise check.
+    Attributes:
+        split: Training sentences; the plan assigns them to clients.
+        table: Features of the words, float32 [words, dimensions].
+        backend: Back end of the tagger.
+        shared: Number of leading weights of the tagger that are common to all clients.
+        private_slice: Position of the other weights in the weights of the run.
+        first: Number of the first sentence among those of all silos.
+        initial_size: Number of leading private weights that are equal in all silos during joint training.
+        layers: Title and position in the tagger of each layer with weights, for the noise check.
     """
 
     split: EncodedSplit
@@ -61,18 +71,27 @@ class ClientData:
     layers: Sequence[tuple[str, slice]] = ()
 
     def weights(self, every: np.ndarray) -> np.ndarray:
-        """Those of its tagger, [shared + own], of all the run's; the same memory where nothing is its own."""
+        """Return the weights of the tagger, [shared + private], from all weights of the run.
+
+        The result is ``every`` itself if there are no private weights.
+        """
         return np.concatenate([every[: self.shared], every[self.private_slice]]) if self.private_slice.stop else every
 
 
 class Federation:
-    """Trains ``weights`` in place: the common ones, which travel, and after them those that each platform keeps to
-    itself. holdings: one for each client, or one for all. training: how weights are moved. secrets: of the run, from
-    which samples and noise come where it is private; seeds: from which all else comes. average: of the weights, after
-    each step of a client alone, or each round of several; what is scored and kept.
+    """A federated training run, which changes its weights in place.
 
-    A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
-    each trains a copy, and the common weights change at the end of a round.
+    A single client trains the common weights themselves, which can be read after each step. Of several clients, each
+    trains a copy, and the common weights change at the end of a round.
+
+    Attributes:
+        plan: The federated plan.
+        weights: The common weights, which are exchanged, then the private weights of each silo.
+        holdings: Data of each client, or a single one for all clients.
+        monitors: Noise checks: one, or one for each silo; none without noise.
+        optimiser: Optimiser of the current client.
+        average: Average of the weights, which is scored and saved. It follows each step of a single client, or each
+            round of several clients.
     """
 
     def __init__(
@@ -85,24 +104,34 @@ class Federation:
         seeds: Seeds,
         secrets: Secrets,
     ) -> None:
+        """Prepare the run.
+
+        Args:
+            plan: The federated plan.
+            holdings: Data of each client, or a single one for all clients.
+            weights: Initial weights, float32 [size]; training changes them in place.
+            training: Training settings.
+            seeds: Random streams for everything except protected samples and noise.
+            secrets: Random streams for samples and noise of a private run.
+        """
         self.plan, self.weights, self.holdings = plan, weights, tuple(holdings)
         self._training, self._common = training, weights[: self.holdings[0].shared]
         self._seeds = seeds
         self._streams: Secrets | Seeds = secrets if plan.private else seeds
-        self.monitors = self._watched(secrets) if plan.private else ()
-        self._witness = ClientNoiseMonitor(plan, plan.server, self.monitors[0]) if plan.server else None
+        self.monitors = self._build_monitors(secrets) if plan.private else ()
+        self._client_monitor = ClientNoiseMonitor(plan, plan.server, self.monitors[0]) if plan.server else None
         self._server = Server(plan, self._common, self._streams)
         self.optimiser = Optimiser(training, weights.size)
         self.average = Average(training.averaging, weights)
 
-    def _watched(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:
-        """A noise check of the server, of all clients together, or, where they have taggers of their own, of each."""
+    def _build_monitors(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:
+        """Return one noise check of the server, or of all clients together, or one of each silo."""
         plan, common = self.plan, self._common.size
         if plan.server or len(self.holdings) == 1:
             layers = [(title, where) for title, where in self.holdings[0].layers if where.stop <= common]
-            watched = [([plan.server] if plan.server else list(plan.parts), common, layers, secrets)]
+            checked = [([plan.server] if plan.server else list(plan.parts), common, layers, secrets)]
         else:
-            watched = [
+            checked = [
                 (
                     [plan.parts[part] for part in plan.parts_of(client)],
                     holding.weights(self.weights).size,
@@ -112,16 +141,16 @@ class Federation:
                 for client, holding in enumerate(self.holdings)
             ]
         return tuple(
-            NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own, checks=len(watched))
-            for plans, size, layers, own in watched
+            NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own, checks=len(checked))
+            for plans, size, layers, own in checked
         )
 
     def holding(self, client: int) -> ClientData:
-        """What a client trains with."""
+        """Return the data of a client."""
         return self.holdings[client if len(self.holdings) > 1 else 0]
 
     def _learner(self, visit: LocalTraining, optimiser: Optimiser, weights: np.ndarray) -> DPSGD:
-        """One client's training in one round, of weights that it changes in place."""
+        """Return the training of one client in one round, which changes ``weights`` in place."""
         part, holding = visit.part, self.holding(visit.client)
         sentences = self.plan.chosen[self.plan.sentences[part]] - holding.first
         split = holding.split if len(sentences) == len(holding.split) else subset(holding.split, sentences)
@@ -129,7 +158,7 @@ class Federation:
         monitor = None
         if self.monitors and not self.plan.server:
             monitor = self.monitors[visit.client if platform else 0]
-        # Under a mechanism on whole clients nobody's sample protects anything.
+        # Under a client-level mechanism, the sampling of sentences protects nothing.
         streams = self._seeds if self.plan.server else self._streams
         return DPSGD(
             holding.backend,
@@ -145,8 +174,10 @@ class Federation:
         )
 
     def learner(self, visit: LocalTraining) -> DPSGD:
-        """A client's training in a round; its optimiser starts anew. A client alone trains the run's weights, of
-        several each a copy of those it has."""
+        """Return the training of a client in a round, with a new optimiser.
+
+        A single client trains the weights of the run; of several clients, each trains a copy.
+        """
         weights = self.holding(visit.client).weights(self.weights)
         if not self.plan.is_central and weights is self.weights:
             weights = weights.copy()
@@ -155,29 +186,39 @@ class Federation:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """All that changes as it trains, by name, for a checkpoint: the arrays themselves, not copies."""
-        found = {"weights": self.weights, **self.optimiser.state}
-        for place, monitor in self._checks():
-            found |= {place + name: array for name, array in monitor.state.items()}
-        return found | self.average.state
+        """The arrays that training changes, by name, for a checkpoint; they are not copies."""
+        arrays = {"weights": self.weights, **self.optimiser.state}
+        for prefix, monitor in self._checks():
+            arrays |= {prefix + name: array for name, array in monitor.state.items()}
+        return arrays | self.average.state
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what :attr:`state` was."""
+        """Set the state to a copy of an earlier :attr:`state`."""
         self.weights[:] = arrays["weights"]
         self.optimiser.state = {name: arrays[name].copy() for name in self.optimiser.state}
-        for place, monitor in self._checks():
-            known = (name for name in monitor.state if place + name in arrays)  # a checkpoint may be older
-            monitor.state = {name: arrays[place + name].copy() for name in known}
+        for prefix, monitor in self._checks():
+            available = (name for name in monitor.state if prefix + name in arrays)  # a checkpoint may be older
+            monitor.state = {name: arrays[prefix + name].copy() for name in available}
         self.average.state = {name: arrays[name].copy() for name in self.average.state}
 
     def _checks(self) -> Iterator[tuple[str, NoiseMonitor]]:
-        """Each noise check, after what its arrays are called by."""
+        """Yield the prefix of the array names and the monitor of each noise check."""
         for number, monitor in enumerate(self.monitors):
             yield (f"{_CHECK}{number}/" if len(self.monitors) > 1 else _CHECK), monitor
 
     def train(self, rounds_done: int = 0, steps_done: int = 0) -> Iterator[Progress]:
-        """Go on after so many rounds, and, where one client is alone, after so many of its steps in the next one: its
-        optimiser then goes on from the state that it has. Raises TrainingFailed if a round has no client left."""
+        """Train, and yield the progress after each step.
+
+        Args:
+            rounds_done: Finished rounds.
+            steps_done: Finished steps of a single client in the next round; the optimiser keeps its state.
+
+        Yields:
+            The progress after each step and at the end of each round.
+
+        Raises:
+            TrainingFailed: If the training of every client of a round fails.
+        """
         taken = self.plan.steps_before(rounds_done)
         optimiser_state = self.optimiser.state if steps_done else None
         for number in range(rounds_done, len(self.plan.rounds)):
@@ -206,7 +247,7 @@ class Federation:
                 taken, steps_done = taken + visit.steps, 0
                 if visit is not visits[-1]:
                     yield Progress(taken, last)
-            # Under a mechanism on whole clients a round goes on: that it stopped would tell something without noise.
+            # Under a client-level mechanism the round continues: an abort would reveal information without noise.
             if visits and len(failed) == len(visits) and not self.plan.server:
                 raise TrainingFailed(
                     f"In round {number + 1} the weights of all {len(visits)} clients stopped being finite; a smaller "
@@ -216,25 +257,25 @@ class Federation:
 
     def _begin(self, round: int) -> None:
         self._server.begin()
-        if self._witness:
-            self._witness.start_round(self._common, round)
+        if self._client_monitor:
+            self._client_monitor.start_round(self._common, round)
 
     def _send(self, client: int, trained: np.ndarray | None, examples: int, round: int) -> None:
-        """What one client's training comes to: what is its own it keeps, the rest goes to the server."""
+        """Store the private weights of a client, and send the update of the shared weights to the server."""
         if trained is not None:
             holding = self.holding(client)
             self.weights[holding.private_slice] = trained[holding.shared :]
             trained = trained[: holding.shared]
         update = message(self.plan, self._common, trained, self._streams, client, round)
-        if self._witness:
-            self._witness.observe(client, trained, update)
+        if self._client_monitor:
+            self._client_monitor.observe(client, trained, update)
         if update is not None:
             self._server.receive(client, update, examples)
 
     def _finish(self, round: int) -> Exchange:
         exchange = self._server.finish(round)
         self.average.follow()
-        if not self._witness:
+        if not self._client_monitor:
             return exchange
-        self._witness.end_round(self._common)
-        return replace(exchange, signal=self._witness.signal)
+        self._client_monitor.end_round(self._common)
+        return replace(exchange, signal=self._client_monitor.signal)

@@ -1,16 +1,16 @@
-"""FedNER's training (Ge et al. 2020, algorithm 1): at each step every platform sends the gradient of what is shared.
+"""The training of FedNER (Ge et al. 2020, algorithm 1): at each step, every client sends the gradient of shared layers.
 
-Each draws a batch of its own sentences, in proportion to how many it has, and moves the parts that it keeps to itself
-with its own optimiser. The server joins the gradients of the shared parts, Σ |S_i| ÷ Σ|S_j| · ∂L_i/∂θ (Eq. 2), and
-moves these with an optimiser of its own. A round is one step. Where nothing is kept, that is FedSGD (McMahan et al.
-2017).
+Each client (silo) samples a batch of its own sentences, in proportion to how many it has, and updates its private head
+with its own optimiser. The server aggregates the gradients of the shared layers, Σ |S_i| ÷ Σ|S_j| · ∂L_i/∂θ (Eq. 2),
+and updates these layers with its own optimiser. A round is one step. Without private heads this is FedSGD (McMahan et
+al. 2017).
 
-Under DP-SGD a platform clips and adds noise to the gradient of all its weights at once, the kept ones too: what is sent
-is part of that, and what is kept has learned nothing else. Were only what is sent clipped and noised, a sentence would
-still change the kept parts freely, and through them what all others send later.
+Under DP-SGD a client clips the gradient of all its weights and adds noise to it, including the private head. The
+message is a part of that gradient, and the private head learns from nothing else. If only the message were clipped and
+noisy, a sentence could still change the private head without bound, and through it the later messages of all clients.
 
-Platforms may part (``together``): after so many rounds each goes on by itself, from the weights and with the moments
-that all have then; nothing is sent any more.
+Joint training can end early (``together``): after that share of the rounds, each client trains alone, from its current
+weights and with the common moments. Nothing is sent any more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,12 @@ from engine.training.optimisers import Optimiser
 
 
 class Upload(Optimiser):
-    """A platform's optimiser: it moves all weights but the ``shared`` first ones, whose gradient is what it sends.
+    """The optimiser of a client: it updates the private weights, and sends the gradient of the shared weights.
 
-    sent: that gradient, float32 [size], zero beyond the shared ones. The noise check sees it as the platform's
-    neighbours do, from outside, and the kept weights as they moved.
+    The noise check measures the sent gradient, as other parties receive it, and the change of the private weights.
+
+    Attributes:
+        sent: Gradient of the shared weights, float32 [size]; zero at the private weights.
     """
 
     def __init__(self, config: TrainingConfig, size: int, shared: int) -> None:
@@ -41,36 +43,61 @@ class Upload(Optimiser):
         self._is_sent = np.arange(size) < shared
 
     def part(self, moments: Mapping[str, np.ndarray]) -> None:
-        """From now on all weights are its own. moments: of what was shared, by name, each [shared]."""
+        """Make all weights private.
+
+        Args:
+            moments: Moments of the shared weights by name, float32 [shared] each.
+        """
         for name, array in moments.items():
             self.state[name][: self.first] = array
         self.first = 0
         self.sent[:], self._is_sent[:] = 0, False
 
     def move(self, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
-        """Change the kept ones of ``weights`` [size] in place."""
+        """Store the gradient of the shared weights, and update the private weights in place.
+
+        Args:
+            weights: Weights of the client, float32 [size].
+            gradient: Gradient, float32 [size].
+            step: Number of the step, from 0.
+        """
         self.sent[: self.first] = gradient[: self.first]
         super().move(weights, gradient, step)
 
     def look(self, weights: np.ndarray, where: slice, fixed: np.ndarray) -> dict[str, np.ndarray]:
-        """See :meth:`Optimiser.look`; with what was sent."""
-        more = {"sent": self.sent, "is sent": self._is_sent}
-        seen = {name: picked(array, where.start, where.stop, fixed) for name, array in more.items()}
-        return super().look(weights, where, fixed) | seen
+        """Copy a part of the weights, the state and the sent gradient; see :meth:`Optimiser.look`.
+
+        Args:
+            weights: Weights of the client, float32 [size].
+            where: A contiguous range of weights.
+            fixed: Indices of further weights.
+        """
+        arrays = {"sent": self.sent, "is sent": self._is_sent}
+        copies = {name: picked(array, where.start, where.stop, fixed) for name, array in arrays.items()}
+        return super().look(weights, where, fixed) | copies
 
     def gradient_between(
         self, before: dict[str, np.ndarray], after: dict[str, np.ndarray], step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See :meth:`Optimiser.gradient_between`; of the shared weights it is what was sent."""
+        """Return the applied gradient and its largest rounding error; see :meth:`Optimiser.gradient_between`.
+
+        For the shared weights, it is the sent gradient, without a rounding error.
+
+        Args:
+            before: Copies from :meth:`look` before the step.
+            after: Copies from :meth:`look` after the step.
+            step: Number of the step.
+        """
         gradient, error = super().gradient_between(before, after, step)
         sent = after["is sent"]
         return np.where(sent, after["sent"], gradient), np.where(sent, 0.0, error)
 
 
 class GradientFederation(Federation):
-    """See :class:`Federation`: the same, but that gradients travel at each step and no weights do.
+    """A federated training run in which clients exchange gradients at each step instead of weights.
 
-    uploads: the optimiser of each client, or platform.
+    Attributes:
+        uploads: Optimiser of each client (silo).
     """
 
     def __init__(
@@ -82,9 +109,9 @@ class GradientFederation(Federation):
         **streams: Any,
     ) -> None:
         super().__init__(plan, holdings, weights, training, **streams)
-        self._begins = self.holdings[0].initial_size
-        if self._begins:
-            self._common = self.holdings[0].weights(weights)[: self._begins].copy()
+        self._initial_size = self.holdings[0].initial_size
+        if self._initial_size:
+            self._common = self.holdings[0].weights(weights)[: self._initial_size].copy()
         self.optimiser = Optimiser(training, self._common.size)
         self._mean = np.zeros(self._common.size)
         self._server = Server(plan, self._mean, self._streams)
@@ -93,50 +120,58 @@ class GradientFederation(Federation):
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """See :meth:`Federation.state`."""
-        own = {
+        """The arrays that training changes, by name; see :attr:`Federation.state`."""
+        clients = {
             f"platform {number}/{name}": array
             for number, upload in enumerate(self.uploads)
             for name, array in upload.state.items()
         }
-        return super().state | own
+        return super().state | clients
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """See :meth:`Federation.restore`."""
+        """Set the state to a copy of an earlier :attr:`state`."""
         super().restore(arrays)
         for number, upload in enumerate(self.uploads):
             upload.state = {name: arrays[f"platform {number}/{name}"].copy() for name in upload.state}
-        if self._begins:
-            self._common[:] = self.holdings[0].weights(self.weights)[: self._begins]
+        if self._initial_size:
+            self._common[:] = self.holdings[0].weights(self.weights)[: self._initial_size]
 
     def train(self, rounds_done: int = 0, steps_done: int = 0) -> Iterator[Progress]:
-        """See :meth:`Federation.train`; a round is a step, so none is ever left half done. Raises TrainingFailed."""
+        """Train, and yield the progress after each step of each client; see :meth:`Federation.train`.
+
+        Args:
+            rounds_done: Finished rounds.
+            steps_done: Not used: a round is one step, so a run never stops within a round.
+
+        Raises:
+            TrainingFailed: If the training of a client fails, or the shared weights are not finite.
+        """
         taken = self.plan.steps_before(rounds_done)
         learners = [
             self._learner(visit, self.uploads[visit.client], self.holding(visit.client).weights(self.weights).copy())
             for visit in self.plan.rounds[0]
         ]
-        size, parting = self._common.size, self.plan.joint_fraction
+        size, joint_rounds = self._common.size, self.plan.joint_fraction
         for number in range(rounds_done, len(self.plan.rounds)):
-            visits, together = self.plan.rounds[number], parting is None or number < parting
-            if not together:
-                self._part(number)
+            visits, joint = self.plan.rounds[number], joint_rounds is None or number < joint_rounds
+            if not joint:
+                self._end_joint_training(number)
             self._server.begin()
             for visit, learner in zip(visits, learners, strict=True):
                 holding = self.holding(visit.client)
-                if together or number == parting:
+                if joint or number == joint_rounds:
                     learner.weights[:size] = self._common
                 last = self._step(learner, visit)
                 self.weights[holding.private_slice] = learner.weights[holding.shared :]
-                if together:
+                if joint:
                     sent = self.uploads[visit.client].sent[:size].astype(np.float64)
                     self._server.receive(visit.client, sent, len(learner.split))
                 taken += visit.steps
                 if visit is not visits[-1]:
                     yield Progress(taken, last)
-            exchange = self._server.finish(number) if together else None
-            if together:
-                self._move(number)
+            exchange = self._server.finish(number) if joint else None
+            if joint:
+                self._update_shared(number)
             self.average.follow()
             if not np.isfinite(self._common).all():
                 raise TrainingFailed(
@@ -146,24 +181,29 @@ class GradientFederation(Federation):
             yield Progress(taken, last, number, exchange)
 
     def _step(self, learner: DPSGD, visit: LocalTraining) -> StepStatistics:
-        """One platform's. All wait for it at each step, so a run without it would be another: it ends. Raises
-        TrainingFailed."""
+        """Take one step of a client.
+
+        Every step needs all clients, so a failed client ends the run with TrainingFailed.
+        """
         try:
             return learner.step(visit.first)
         except TrainingFailed as error:
-            who = "Platform" if self.plan.platforms else "Client"
-            raise TrainingFailed(f"{who} {visit.client + 1} of {len(self.plan.shards)}: {error}") from error
+            party = "Silo" if self.plan.platforms else "Client"
+            raise TrainingFailed(f"{party} {visit.client + 1} of {len(self.plan.shards)}: {error}") from error
 
-    def _move(self, round: int) -> None:
-        """The server moves what is shared by what it has joined, and all get it."""
+    def _update_shared(self, round: int) -> None:
+        """Update the shared weights by the aggregated gradient, and send them to all clients."""
         self.optimiser.move(self._common, self._mean.astype(np.float32), round)
         self._mean[:] = 0
-        if self._begins:
+        if self._initial_size:
             for holding in self.holdings:
-                self.weights[holding.private_slice][: self._begins] = self._common
+                self.weights[holding.private_slice][: self._initial_size] = self._common
 
-    def _part(self, round: int) -> None:
-        """Each goes on by itself, if it does not yet. A run that was resumed has its moments already."""
+    def _end_joint_training(self, round: int) -> None:
+        """Make all weights of each client private, unless they already are.
+
+        The clients of a resumed run already have their moments.
+        """
         for upload in self.uploads:
             if upload.first:
                 upload.part(self.optimiser.state if round == self.plan.joint_fraction else {})

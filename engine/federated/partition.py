@@ -1,7 +1,7 @@
-"""Who holds which sentences, and who joins which round: a corpus split among clients, each sentence at exactly one.
+"""Partition of a corpus among clients, each sentence to exactly one, and the participants of each round.
 
-Which client a sentence goes to depends on public things alone, or is drawn without looking at it, but for
-``label-skew``: that split simulates clients who differ, and looks at the tags as nature would.
+The client of a sentence depends on public data only, or is random and independent of the sentence. The exception is
+``label-skew``: it simulates heterogeneous clients, and depends on the tags, as real differences between clients would.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,13 @@ from engine.seeds import Secrets, Seeds
 
 @dataclass(frozen=True)
 class Partition:
-    """Who holds what. chosen: numbers of the training sentences that are used, int64, ascending. shards: of each
-    client, places among these, int64. pieces: each shard, cut into one for each round where rounds are on sentences of
-    their own, else whole."""
+    """The sentences of each client.
+
+    Attributes:
+        chosen: Numbers of the training sentences in use, int64, ascending.
+        shards: Indices into ``chosen`` of each client's sentences, int64.
+        pieces: Pieces of each shard: one for each round of an incremental run, else the whole shard.
+    """
 
     chosen: np.ndarray
     shards: tuple[np.ndarray, ...]
@@ -35,11 +39,21 @@ def partition_data(
     federation: FederationConfig,
     seeds: Seeds,
 ) -> Partition:
-    """Who holds what of so many training sentences, of which a ``fraction`` is used. layout: of all of them, asked for
-    where the split needs it. platforms: numbers of those that each platform trains on, where each client is
-    one. Raises InvalidConfig if they do not fit."""
+    """Assign the training sentences to clients.
+
+    Args:
+        every: Number of training sentences.
+        layout: Returns the metadata of all training sentences; called only if the partition needs it.
+        platforms: Numbers of the sentences of each client (silo); empty if clients split one corpus.
+        fraction: Share of the training sentences to use, in (0, 1].
+        federation: The federated settings.
+        seeds: Random streams of the run.
+
+    Raises:
+        InvalidConfig: If the clients, rounds and sentences do not fit.
+    """
     if platforms:
-        chosen, shards = _held_by_platforms(platforms, fraction, seeds)
+        chosen, shards = _silo_shards(platforms, fraction, seeds)
     else:
         chosen = chosen_sentences(every, fraction, seeds)
         shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
@@ -48,26 +62,35 @@ def partition_data(
 
 
 def chosen_sentences(every: int, fraction: float, seeds: Seeds, of: str = "") -> np.ndarray:
-    """A random share of so many training sentences (``of`` says whose), ascending; it earns no privacy amplification.
-    Raises InvalidConfig if none is left."""
-    wanted = every if fraction == 1.0 else round(fraction * every)
-    if wanted < 1:
+    """Return the numbers of a random share of the training sentences, ascending.
+
+    The share has no amplification by subsampling.
+
+    Args:
+        every: Number of training sentences.
+        fraction: Share to use, in (0, 1].
+        seeds: Random streams of the run.
+        of: Names the owner of the sentences in the error.
+
+    Raises:
+        InvalidConfig: If no sentence is left.
+    """
+    size = every if fraction == 1.0 else round(fraction * every)
+    if size < 1:
         raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
-    if wanted == every:
+    if size == every:
         return np.arange(every)
-    return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
+    return np.sort(seeds.stream("data fraction").permutation(every)[:size])
 
 
-def _held_by_platforms(
-    platforms: Sequence[np.ndarray], fraction: float, seeds: Seeds
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The same share of each platform's sentences, and whose they are."""
-    each = [
-        own[chosen_sentences(len(own), fraction, seeds.of(platform=number), f" of platform {number + 1}")]
-        for number, own in enumerate(platforms)
+def _silo_shards(platforms: Sequence[np.ndarray], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the same share of each silo's sentences, and the indices of each silo's sentences among them."""
+    chosen = [
+        sentences[chosen_sentences(len(sentences), fraction, seeds.of(platform=number), f" of silo {number + 1}")]
+        for number, sentences in enumerate(platforms)
     ]
-    borders = np.cumsum(list(map(len, each)))
-    return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])
+    borders = np.cumsum(list(map(len, chosen)))
+    return np.concatenate(chosen), np.split(np.arange(borders[-1]), borders[:-1])
 
 
 def _pieces(shard: np.ndarray, client: int, federation: FederationConfig, seeds: Seeds) -> list[np.ndarray]:
@@ -87,31 +110,50 @@ def _pieces(shard: np.ndarray, client: int, federation: FederationConfig, seeds:
 def participants_of_rounds(
     federation: FederationConfig, privacy: PrivacyConfig, seeds: Seeds, secrets: Callable[[], Secrets]
 ) -> list[list[int]]:
-    """The clients of each round, ascending.
+    """Return the participants of each round, ascending.
 
-    Where the mechanism draws them each joins by itself with probability m/n, which its accounting rests on, and a round
-    may be empty; else m of them are drawn. secrets: of the run, asked for where they decide it.
+    If the mechanism samples clients, each of the n clients joins independently with probability m/n, as its accounting
+    assumes, and a round may have no participant. Otherwise m clients are sampled without replacement.
+
+    Args:
+        federation: The federated settings.
+        privacy: The privacy settings.
+        seeds: Random streams of the run.
+        secrets: Returns the protected streams of the run; called only if they decide the participants.
     """
-    clients, wanted = federation.clients, federation.participants or federation.clients
-    if wanted == clients:
+    clients, number_of_participants = federation.clients, federation.participants or federation.clients
+    if number_of_participants == clients:
         return [list(range(clients)) for _ in range(federation.rounds)]
     poisson = privacy.kind.poisson_clients
     streams: Secrets | Seeds = secrets() if poisson and privacy.private else seeds
-    drawn = []
+    rounds = []
     for number in range(federation.rounds):
         random = streams.stream("participants", round=number)
-        some = poisson_sample(random, clients, wanted / clients) if poisson else random.permutation(clients)[:wanted]
-        drawn.append(sorted(some.tolist()))
-    return drawn
+        if poisson:
+            participants = poisson_sample(random, clients, number_of_participants / clients)
+        else:
+            participants = random.permutation(clients)[:number_of_participants]
+        rounds.append(sorted(participants.tolist()))
+    return rounds
 
 
 def partition(
     sentences: int, layout: Callable[[], Layout], federation: FederationConfig, seeds: Seeds
 ) -> list[np.ndarray]:
-    """The sentences of each client, ascending, int64 [n_k] each; ``layout`` is asked for where the split needs it.
+    """Split the sentences of one corpus among clients.
 
-    Raises InvalidConfig where there are more clients than sentences, a client would get none, or the corpus does not
-    know what the split goes by.
+    Args:
+        sentences: Number of sentences.
+        layout: Returns the metadata of the sentences; called only if the partition needs it.
+        federation: The federated settings.
+        seeds: Random streams of the run.
+
+    Returns:
+        Numbers of each client's sentences, ascending, int64 [n_k] each.
+
+    Raises:
+        InvalidConfig: If there are more clients than sentences, a client would get no sentence, or the corpus has no
+            metadata for this partition.
     """
     clients = federation.clients
     if clients > sentences:
@@ -137,7 +179,7 @@ def partition(
 
 
 def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[np.ndarray]:
-    """Shard sizes that fall as 1, 1/2, 1/3 …, each at least one sentence."""
+    """Return random shards with sizes in proportion to 1, 1/2, 1/3 …, and at least one sentence each."""
     shares = 1 / np.arange(1, clients + 1)
     borders = clients + np.rint(np.cumsum(shares) / shares.sum() * (sentences - clients)).astype(np.int64)
     sizes = np.diff(borders, prepend=clients) + 1
@@ -145,12 +187,15 @@ def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[
 
 
 def _label_skew(layout: Layout, clients: int, skew: float, random: np.random.Generator) -> list[np.ndarray]:
-    """Sentences of each kind, by the type that most of their entities have or none, go to clients in shares drawn from
-    Dirichlet(skew, …, skew), anew for each kind (Hsu, Qi and Brown 2019)."""
-    kinds = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
+    """Return shards with different mixes of entity types (Hsu, Qi and Brown 2019).
+
+    The class of a sentence is the type of most of its entities, or none. The sentences of each class are distributed
+    among clients in shares from Dirichlet(skew, …, skew), sampled independently for each class.
+    """
+    classes = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
     shards: list[list[np.ndarray]] = [[] for _ in range(clients)]
-    for kind in range(-1, len(layout.types)):
-        members = random.permutation(np.flatnonzero(kinds == kind))
+    for number in range(-1, len(layout.types)):
+        members = random.permutation(np.flatnonzero(classes == number))
         shares = random.dirichlet(np.full(clients, skew))
         borders = np.rint(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
         for shard, piece in zip(shards, np.split(members, borders), strict=True):
@@ -161,17 +206,17 @@ def _label_skew(layout: Layout, clients: int, skew: float, random: np.random.Gen
 def _grouped(
     groups: np.ndarray | None, clients: int, name: str, what: str, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """Whole groups, the largest first, each to the client that has the fewest sentences so far."""
+    """Return shards of whole groups: each group, the largest first, goes to the client with the fewest sentences."""
     if groups is None:
-        raise InvalidConfig(f"partition={name!r}, expected another one: this corpus has no {what}")
+        raise InvalidConfig(f"partition={name!r} is not available: this corpus has no {what}; choose another partition")
     numbers, sizes = np.unique(groups, return_counts=True)
     if clients > len(numbers):
-        raise InvalidConfig(f"clients={clients}, expected at most {len(numbers)}, since the corpus has so many {what}")
-    owner, held = np.zeros(numbers.max() + 1, dtype=np.int64), np.zeros(clients, dtype=np.int64)
-    # Groups of one size come in random order; the client with the fewest sentences is the first of several.
-    for place in sorted(random.permutation(len(numbers)).tolist(), key=lambda place: -int(sizes[place])):
-        client = int(held.argmin())
-        owner[numbers[place]] = client
-        held[client] += sizes[place]
+        raise InvalidConfig(f"clients={clients}, expected at most {len(numbers)}, the number of {what} in the corpus")
+    owner, loads = np.zeros(numbers.max() + 1, dtype=np.int64), np.zeros(clients, dtype=np.int64)
+    # Groups of equal size are in random order. Of several clients with the fewest sentences, the first is chosen.
+    for index in sorted(random.permutation(len(numbers)).tolist(), key=lambda index: -int(sizes[index])):
+        client = int(loads.argmin())
+        owner[numbers[index]] = client
+        loads[client] += sizes[index]
     owners = owner[groups]
     return [np.flatnonzero(owners == client) for client in range(clients)]

@@ -1,6 +1,6 @@
-"""What every client will do in every round, decided once; training and accounting read this one object.
+"""The federated plan: the training of every client in every round, fixed in advance, for training and accounting.
 
-Light: pages import it.
+This module is light, because pages import it.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,18 +23,24 @@ if TYPE_CHECKING:
     from engine.federated.secagg.aggregation_round import SecureRound
 
 MOST_VISITS = 1_000_000
-"""Largest rounds · participants."""
+"""Largest number of client trainings in a run: rounds times participants."""
 MASKED = (
-    "which names are masked follows from the sentences of all platforms, so that one sentence more may change the "
-    "words of many others, which noise for one of them does not hide"
+    "entity masking depends on the sentences of all clients, so one additional sentence may change the words of many "
+    "others, which noise for a single sentence does not hide"
 )
-"""Why ε is ∞ where names are masked."""
+"""The reason why ε is ∞ with entity masking."""
 
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """One client's training in one round. part: of the plan's ``parts``. first: how many steps were taken on that part
-    in earlier rounds; steps: taken now."""
+    """The training of one client in one round.
+
+    Attributes:
+        client: Number of the client.
+        part: Index into the plan's ``parts``.
+        first: Steps on that part in earlier rounds.
+        steps: Steps in this round.
+    """
 
     client: int
     part: int
@@ -44,17 +50,23 @@ class LocalTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedPlan:
-    """Who trains on what, and when.
+    """The schedule of a federated run: the clients of each round, their sentences, and their privacy plans.
 
-    parts: DP-SGD on one piece of one client's sentences, over all rounds; under another mechanism without noise.
-    chosen: numbers of the training sentences that are used, int64, ascending. sentences: of each part, places among
-    these, int64. shards: the same of each client. rounds: the visits of each. mechanism: of what kind it is. server:
-    where whole clients are protected, what is done to them: its examples are clients, its batch the expected
-    participants, its steps the rounds, or all visits where clients add the noise themselves. phases: whether each round
-    is on sentences of its own, so that what was learned after it stands for a run on so many of them. platforms:
-    whether each client has tags of its own, and keeps what belongs to them. in_common: training sentences that a
-    platform leaves out, since another one has them too. equal: whether the updates of a round count alike, not by the
-    sentences trained on. together: after how many rounds each platform goes on by itself; None is never.
+    Attributes:
+        parts: DP-SGD on one piece of one client's sentences, over all rounds; without noise under other mechanisms.
+        chosen: Numbers of the training sentences in use, int64, ascending.
+        sentences: Indices into ``chosen`` of the sentences of each part, int64.
+        shards: Indices into ``chosen`` of the sentences of each client, int64.
+        rounds: Trainings of the participants of each round.
+        server: Plan of the mechanism on whole clients, if those are protected. Its examples are clients and its batch
+            is the expected number of participants. Its steps are the rounds, or all client trainings if the clients add
+            the noise themselves.
+        mechanism: Type of the mechanism.
+        phases: Whether each round uses new sentences only, so its model corresponds to a run on that share of the data.
+        platforms: Whether each client is a silo with its own tags, and keeps the private head for them.
+        in_common: Number of training sentences left out because another silo also has them.
+        equal: Whether the updates of a round have equal weights, rather than weights by the number of sentences.
+        joint_fraction: Rounds of joint training, after which each silo trains alone; None for all rounds.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -72,22 +84,22 @@ class FederatedPlan:
 
     @property
     def is_central(self) -> bool:
-        """Whether there is one client."""
+        """Whether there is a single client."""
         return len(self.shards) == 1
 
     def parts_of(self, client: int) -> range:
-        """The numbers of a client's parts: all clients have equally many."""
-        each = len(self.parts) // len(self.shards)
-        return range(client * each, (client + 1) * each)
+        """Return the numbers of a client's parts; all clients have the same number of parts."""
+        parts_per_client = len(self.parts) // len(self.shards)
+        return range(client * parts_per_client, (client + 1) * parts_per_client)
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """Optimiser steps taken by all clients together at the end of each round, int64 [rounds]."""
+        """Optimiser steps that all clients together have taken at the end of each round, int64 [rounds]."""
         return np.cumsum([sum(visit.steps for visit in visits) for visits in self.rounds])
 
     @property
     def steps(self) -> int:
-        """The same at the end of the run."""
+        """Optimiser steps that all clients together take in the run."""
         return int(self.ends[-1])
 
     @property
@@ -96,7 +108,12 @@ class FederatedPlan:
         return self.server is not None and self.mechanism.client_side_noise
 
     def secure_round(self, round: int, weights: int) -> "SecureRound | None":
-        """The secure sum of so many weights in a round, where the mechanism has one."""
+        """Return the parameters of secure aggregation in a round; None if the mechanism does not use it.
+
+        Args:
+            round: Number of the round, from 0.
+            weights: Number of weights in an upload.
+        """
         if self.server is None or not self.mechanism.distributed_noise:
             return None
         from engine.federated.secagg.aggregation_round import secure_round
@@ -111,31 +128,43 @@ class FederatedPlan:
         return self.server is not None or any(part.private for part in self.parts)
 
     def steps_before(self, round: int) -> int:
-        """The same before a round."""
+        """Return the optimiser steps that all clients together have taken before a round."""
         return int(self.ends[round - 1]) if round else 0
 
     def taken(self, steps: int) -> list[int]:
-        """How many steps were taken on each part when all clients together have taken ``steps``. A round that has
-        begun counts visit by visit."""
-        found = [0] * len(self.parts)
+        """Return the steps on each part after ``steps`` steps of all clients together.
+
+        In an unfinished round, the clients train one after another.
+        """
+        taken = [0] * len(self.parts)
         left = steps
         for visits in self.rounds:
             for visit in visits:
                 if left <= 0:
-                    return found
-                found[visit.part] = visit.first + min(left, visit.steps)
+                    return taken
+                taken[visit.part] = visit.first + min(left, visit.steps)
                 left -= visit.steps
-        return found
+        return taken
 
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of this plan's ε should know first, one sentence each."""
+        """Return the warnings for readers of this plan's ε, one sentence each."""
         plans = [self.server] if self.server else [plan for plan in self.parts if plan.private]
         return tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings()))[:4]
 
 
 def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None = None) -> FederatedPlan:
-    """The plan for ``config``; secrets: of the run, by default those of its seed. Raises InvalidConfig, CorpusError,
-    StoreError."""
+    """Return the federated plan of a configuration.
+
+    Args:
+        config: The configuration.
+        corpus: Its corpus.
+        secrets: Protected random streams of the run; by default those of its seed.
+
+    Raises:
+        InvalidConfig: If the configuration and the corpus do not fit.
+        CorpusError: If the corpus is missing or invalid.
+        StoreError: If stored data cannot be read.
+    """
     return federated_plan(
         config,
         corpus.train_sentences,
@@ -146,12 +175,12 @@ def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None
 
 
 def secrets_of(config: SimulationConfig, corpus_checksum: str) -> Secrets:
-    """What samples and noise of a run come from, new where the operating system is their source."""
+    """Return the streams of samples and noise of a run; new ones if the operating system is the noise source."""
     return Secrets.drawn() if config.privacy.noise_source == "system" else seeded_secrets(config, corpus_checksum)
 
 
 def seeded_secrets(config: SimulationConfig, corpus_checksum: str) -> Secrets:
-    """What protects a run with a seeded noise source."""
+    """Return the streams of samples and noise of a run with a seeded noise source."""
     return Secrets.seeded(config.seed, run_key(config, corpus_checksum))
 
 
@@ -163,43 +192,55 @@ def federated_plan(
     *,
     platforms: Sequence[np.ndarray] = (),
 ) -> FederatedPlan:
-    """The plan for ``config`` on so many training sentences. layout: of all of them, asked for where it decides who
-    holds what. secrets: of the run, asked for where they decide who takes part. platforms: numbers of
-    the sentences that each platform trains on, where each client is one. Raises InvalidConfig if they do not fit."""
+    """Return the federated plan of a configuration for a number of training sentences.
+
+    Args:
+        config: The configuration.
+        every: Number of training sentences.
+        layout: Returns the metadata of all training sentences; called only if the partition needs it.
+        secrets: Returns the protected streams of the run; called only if they decide the participants.
+        platforms: Numbers of the sentences of each client (silo); empty if clients split one corpus.
+
+    Raises:
+        InvalidConfig: If the configuration and the sentences do not fit.
+    """
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     if federation.masked and privacy.private:
         raise InvalidConfig(f"masked={federation.masked:g}, expected 0 with noise: {MASKED}")
-    held = partition_data(every, layout, platforms, config.data_fraction, federation, seeds)
+    data = partition_data(every, layout, platforms, config.data_fraction, federation, seeds)
     participants = participants_of_rounds(federation, privacy, seeds, secrets)
     if federation.schedule == "gradients":
-        participants *= max(1, round(config.training.epochs * len(held.chosen) / config.training.batch_size))
-    visited = sum(map(len, participants))
-    if visited > MOST_VISITS:
+        participants *= max(1, round(config.training.epochs * len(data.chosen) / config.training.batch_size))
+    trainings = sum(map(len, participants))
+    if trainings > MOST_VISITS:
         raise InvalidConfig(
             f"{len(participants):,} rounds with {federation.participants or federation.clients:,} participants each, "
             f"expected at most {MOST_VISITS:,} trainings of a client in all"
         )
-    sentences = tuple(piece for some in held.pieces for piece in some)
-    plans = [PrivacyPlan.of_piece(config, len(piece), len(held.chosen)) for piece in sentences]
-    first_part = np.cumsum([0, *map(len, held.pieces)])
+    sentences = tuple(piece for pieces in data.pieces for piece in pieces)
+    plans = [PrivacyPlan.of_piece(config, len(piece), len(data.chosen)) for piece in sentences]
+    first_part = np.cumsum([0, *map(len, data.pieces)])
     taken = [0] * len(plans)
     rounds: list[tuple[LocalTraining, ...]] = []
     for number, clients in enumerate(participants):
         visits = []
         for client in clients:
-            part = int(first_part[client]) + number % len(held.pieces[client])
+            part = int(first_part[client]) + number % len(data.pieces[client])
             visits.append(LocalTraining(client, part, taken[part], plans[part].steps))
             taken[part] += plans[part].steps
         rounds.append(tuple(visits))
     if not any(rounds):
-        raise InvalidConfig(f"participants={federation.participants}: by chance no client joins any of the rounds")
+        raise InvalidConfig(
+            f"participants={federation.participants}: no client was sampled in any round; use more participants, more "
+            "rounds or another seed"
+        )
     return FederatedPlan(
         parts=tuple(replace(plan, steps=max(1, steps)) for plan, steps in zip(plans, taken, strict=True)),
         sentences=sentences,
-        shards=held.shards,
-        chosen=held.chosen,
+        shards=data.shards,
+        chosen=data.chosen,
         rounds=tuple(rounds),
-        server=PrivacyPlan.of_clients(config, visited) if privacy.kind.client_level and privacy.private else None,
+        server=PrivacyPlan.of_clients(config, trainings) if privacy.kind.client_level and privacy.private else None,
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),

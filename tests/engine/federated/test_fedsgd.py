@@ -230,7 +230,7 @@ def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.M
         return step(self, number)
 
     monkeypatch.setattr(DPSGD, "step", failing)
-    with pytest.raises(TrainingFailed, match=rf"^Platform 2 of 3: .*\bfinite.* step 5 of {STEPS}\b"):
+    with pytest.raises(TrainingFailed, match=rf"^Silo 2 of 3: .*\bfinite.* step 5 of {STEPS}\b"):
         after(run, STEPS)
 
 

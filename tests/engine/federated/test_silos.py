@@ -175,7 +175,7 @@ class TestThePlan:
         assert (np.diff(plan.chosen) > 0).all()
 
     def test_a_share_that_leaves_a_platform_nothing_is_refused(self) -> None:
-        with pytest.raises(InvalidConfig, match=r"data_fraction=0\.01 .*\bnone of the 40 .*platform 2\b"):
+        with pytest.raises(InvalidConfig, match=r"data_fraction=0\.01 .*\bnone of the 40 .*silo 2\b"):
             federation(data_fraction=0.01)
 
 
