@@ -1,11 +1,11 @@
-"""What the server does with what clients send: FederatedAveraging and its two private forms.
+"""The server of a federated run: FederatedAveraging and its private variants.
 
-*FederatedAveraging* (McMahan et al. 2017, algorithm 1): the new weights are the mean of the clients', by examples or
-equal; written here as w + Σ a_k (w_k − w) / Σ a_k. *DP-FedAvg* (McMahan et al. 2018, algorithm 1, with fixed
-denominator): each update w_k − w is scaled down to L2 norm C, the sum gets N(0, σ²C²) on each weight and is divided by
-the expected number of participants. *Local*: each client adds that noise to its own scaled update, before it is sent
-(:mod:`engine.federated.client_update`), and the server takes the mean. *Secure sum*: updates come under masks, and the
-server opens their sum alone (:mod:`engine.federated.secagg.aggregation_round`).
+*FederatedAveraging* (McMahan et al. 2017, algorithm 1): the new weights are the mean of the clients' weights, with
+weights by examples or equal ones: w + Σ a_k (w_k − w) / Σ a_k. *DP-FedAvg* (McMahan et al. 2018, algorithm 1, with
+fixed denominator): the server scales each update w_k − w down to L2 norm C, adds N(0, σ²C²) to each weight of the sum,
+and divides by the expected number of participants. *Local*: each client adds that noise to its own clipped update
+before sending it (:mod:`engine.federated.client_update`), and the server takes the mean. *Secure aggregation*: updates
+are masked, and the server unmasks only their sum (:mod:`engine.federated.secagg.aggregation_round`).
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,22 @@ from engine.federated.secagg.aggregation_round import SecureRound, bytes_of
 from engine.seeds import Secrets, Seeds
 
 BYTES_PER_WEIGHT = 4
-"""Weights travel as float32."""
+"""Bytes of a weight in messages, which have float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One round seen from the server. clients: who sent an update. drift: root mean square, over them, of the L2
-    distance between a client's weights and their plain mean, 0 where nobody sees them. norms: of the updates, L2,
-    before clipping, none where nobody sees them. signal: L2 norm of the sum of what counted of them. bytes_down,
-    bytes_up: weights sent to clients and received from them, and keys and shares of a secure sum."""
+    """One round as the server sees it.
+
+    Attributes:
+        clients: Clients that sent an update.
+        drift: Root mean square, over these clients, of the L2 distance of their weights from the unweighted mean; 0
+            under secure aggregation.
+        norms: L2 norms of the updates before clipping; empty under secure aggregation.
+        signal: L2 norm of the sum of the clipped and weighted updates.
+        bytes_down: Bytes sent to clients: weights, and keys and shares of secure aggregation.
+        bytes_up: Bytes received from clients, likewise.
+    """
 
     clients: tuple[int, ...]
     drift: float
@@ -38,28 +45,46 @@ class Exchange:
 
 
 class Server:
-    """Keeps ``weights`` [size], which :meth:`finish` changes in place. streams: of the run."""
+    """The server, which aggregates the updates of each round.
+
+    Attributes:
+        plan: The federated plan.
+        weights: Common weights, [size]; :meth:`finish` changes them in place.
+    """
 
     def __init__(self, plan: FederatedPlan, weights: np.ndarray, streams: Secrets | Seeds) -> None:
+        """Start the first round.
+
+        Args:
+            plan: The federated plan.
+            weights: Common weights, [size].
+            streams: Random streams of the run.
+        """
         self.plan, self.weights, self._streams = plan, weights, streams
         self._sum, self._plain = np.zeros(weights.size), np.zeros(weights.size)
         self._clients: list[int] = []
         self.begin()
 
     def begin(self) -> None:
-        """A round begins; what was received and not finished is forgotten."""
+        """Start a round, and discard the updates of an unfinished one."""
         if self._clients:
             self._sum[:], self._plain[:] = 0, 0
         self._squares, self._share = 0.0, 0.0
         self._clients = []
         self._norms: list[float] = []
-        self._hidden: list[np.ndarray] = []
+        self._secure_uploads: list[np.ndarray] = []
 
     def receive(self, client: int, update: np.ndarray, examples: int) -> None:
-        """What a client sent, float64 [size], after its training on so many sentences."""
+        """Receive the message of a client.
+
+        Args:
+            client: Number of the client.
+            update: Its message, float64 [size].
+            examples: Number of sentences that it trained on.
+        """
         self._clients.append(client)
         if self.plan.mechanism.distributed_noise and self.plan.server:
-            self._hidden.append(update)  # for its masks, in :meth:`finish`; the server looks at none of them
+            self._secure_uploads.append(update)  # :meth:`finish` masks them; the server reads none of them
             return
         norm = float(np.linalg.norm(update))
         self._plain += update
@@ -72,10 +97,13 @@ class Server:
         self._share += share
 
     def finish(self, round: int) -> Exchange:
-        """Join what was received into the weights. Without a client they stay, but for the server's noise. Raises
-        TrainingFailed where a secure sum stays closed."""
+        """Aggregate the received updates into the weights.
+
+        Without an update, the weights change only by the server's noise. Raises TrainingFailed if secure aggregation
+        fails.
+        """
         if secure := self.plan.secure_round(round, self.weights.size):
-            return self._opened(secure, [visit.client for visit in self.plan.rounds[round]])
+            return self._aggregate_securely(secure, [visit.client for visit in self.plan.rounds[round]])
         received, server = len(self._clients), self.plan.server
         signal = float(np.linalg.norm(self._sum))
         if server and not self.plan.local:
@@ -98,20 +126,24 @@ class Server:
         self.begin()
         return exchange
 
-    def _opened(self, secure: SecureRound, parties: Sequence[int]) -> Exchange:
-        """The mean of updates that nobody saw: neither their norms nor how far apart they are. parties: the clients of
-        the round; of those who have sent nothing it goes on without."""
+    def _aggregate_securely(self, secure: SecureRound, participants: Sequence[int]) -> Exchange:
+        """Add the mean of masked updates to the weights; their norms and drift remain unknown.
+
+        Args:
+            secure: Parameters of secure aggregation.
+            participants: Clients of the round; those that sent nothing have dropped out.
+        """
         if not isinstance(self._streams, Secrets):
-            raise TypeError("streams of a seed alone are shared between runs: masks need Secrets")
-        uploads = {parties.index(client): upload for client, upload in zip(self._clients, self._hidden, strict=True)}
-        opened = secure.opened(uploads, self._streams)
-        self.weights[:] = self.weights + opened.total / len(opened.arrived)
-        down, up = bytes_of(opened)
+            raise TypeError("expected Secrets for masks: runs with the same seed share its streams")
+        received = zip(self._clients, self._secure_uploads, strict=True)
+        result = secure.aggregate({participants.index(client): upload for client, upload in received}, self._streams)
+        self.weights[:] = self.weights + result.total / len(result.arrived)
+        down, up = bytes_of(result)
         exchange = Exchange(
             clients=tuple(self._clients),
             drift=0.0,
             norms=(),
-            signal=float(np.linalg.norm(opened.total)),
+            signal=float(np.linalg.norm(result.total)),
             bytes_down=BYTES_PER_WEIGHT * self.weights.size * len(self._clients) + down,
             bytes_up=up,
         )

@@ -1,9 +1,8 @@
-"""The secure sum of one round: how much noise each client adds, on which grid its update stands, and how many of the
-round's clients may vanish.
+"""Secure aggregation of one round: noise share, quantisation grid and tolerated dropouts.
 
-The server opens the sum of the updates and never sees one (:mod:`engine.federated.secagg.protocol`). Each client adds a
-share of the noise, and all shares together have what was planned, even where as many as may vanish are missing; where
-nobody does, there is a little more (:mod:`engine.federated.secagg.distributed_noise`).
+The server learns the sum of the updates and no single update (:mod:`engine.federated.secagg.protocol`). Each client
+adds a share of the noise. The shares together have the planned noise even with the largest number of dropouts, and a
+little more with fewer (:mod:`engine.federated.secagg.distributed_noise`).
 """
 
 import math
@@ -18,14 +17,20 @@ from engine.federated.secagg.protocol import SecAggParams, SecAggResult, simulat
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
-_MAY_VANISH = 3
-"""One of so many clients of a round may vanish, or tell the server its share of the noise."""
+_DROPOUT_DIVISOR = 3
+"""One in three clients of a round may drop out, or reveal its share of the noise to the server."""
 
 
 @dataclass(frozen=True)
 class SecureRound:
-    """What all know of it beforehand. plan: of the sum; grid: of the uploads; share: standard deviation, per weight, of
-    the noise that each client adds; scale: what the noise planned for the sum is of that."""
+    """The public parameters of secure aggregation in one round.
+
+    Attributes:
+        plan: Parameters of the protocol.
+        grid: Quantisation of the uploads.
+        share: Standard deviation, per weight, of the noise that each client adds.
+        scale: Planned noise of the sum, as a multiple of ``share``.
+    """
 
     plan: SecAggParams
     grid: FixedPoint
@@ -33,41 +38,66 @@ class SecureRound:
     scale: float
 
     def upload(self, clipped: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """What a client puts under its masks, float64 [weights]: its clipped update, on the grid before its noise is
-        added, so that rounding tells nothing of it."""
-        values: np.ndarray = self.grid.values(self.grid.integers(self.grid.shortened(clipped) + noise))
+        """Return the unmasked upload of a client, float64 [weights].
+
+        The update is put on the grid before the noise is added, so that rounding reveals nothing about the update.
+
+        Args:
+            clipped: Clipped update, [weights].
+            noise: Noise share, [weights].
+        """
+        values: np.ndarray = self.grid.values(self.grid.integers(self.grid.truncate(clipped) + noise))
         return values
 
-    def opened(self, uploads: Mapping[int, np.ndarray], secrets: Secrets) -> SecAggResult:
-        """The sum, by the protocol, of uploads by the numbers of their parties. Who has none has vanished after its
-        letters, when others have put masks on theirs for it. Raises TrainingFailed where too few are left, or an upload
-        does not fit."""
-        vanished = [number for number in range(self.plan.parties) if number not in uploads]
+    def aggregate(self, uploads: Mapping[int, np.ndarray], secrets: Secrets) -> SecAggResult:
+        """Return the sum of the uploads by the protocol.
+
+        A client without an upload drops out after sending its shares, when the other clients have added masks for it.
+
+        Args:
+            uploads: Uploads by number of the client in the round.
+            secrets: Source of the keys.
+
+        Raises:
+            TrainingFailed: If too few clients are left, or an upload does not fit.
+        """
+        dropped = [number for number in range(self.plan.parties) if number not in uploads]
         nothing = np.zeros(self.plan.weights)
-        every = dict.fromkeys(vanished, nothing) | dict(uploads)
+        complete = dict.fromkeys(dropped, nothing) | dict(uploads)
         try:
-            return simulate_round(self.plan, self.grid, every, secrets=secrets, vanish={"masked": vanished})
+            return simulate_round(self.plan, self.grid, complete, secrets=secrets, dropouts={"masked": dropped})
         except SecAggFailed as error:
             raise TrainingFailed(str(error)) from error
 
 
 def secure_round(parties: int, weights: int, clip_norm: float, noise_std: float, round: int) -> SecureRound:
-    """Of so many clients with so many weights. noise_std: planned for the sum, σC. Raises InvalidConfig."""
-    dropped = max_dropouts(parties)
-    share = per_client_noise_std(noise_std, parties, dropped)
-    plan = SecAggParams(parties=parties, weights=weights, max_dropouts=dropped, round=round)
+    """Return the parameters of secure aggregation in a round.
+
+    Args:
+        parties: Number of clients in the round.
+        weights: Number of weights in an upload.
+        clip_norm: C, the L2 norm bound of an update.
+        noise_std: Planned standard deviation of the sum's noise, σC.
+        round: Number of the round, from 0.
+
+    Raises:
+        InvalidConfig: If a value is out of range.
+    """
+    dropouts = max_dropouts(parties)
+    share = per_client_noise_std(noise_std, parties, dropouts)
+    plan = SecAggParams(parties=parties, weights=weights, max_dropouts=dropouts, round=round)
     grid = FixedPoint(parties=parties, clip_norm=clip_norm, noise_std=share)
-    return SecureRound(plan, grid, share, math.sqrt(parties - dropped))
+    return SecureRound(plan, grid, share, math.sqrt(parties - dropouts))
 
 
 def max_dropouts(parties: int) -> int:
-    """How many of a round's clients may, always fewer than half."""
-    return min(parties // _MAY_VANISH, (parties - 1) // 2)
+    """Return how many clients of a round may drop out: a third, and always fewer than half."""
+    return min(parties // _DROPOUT_DIVISOR, (parties - 1) // 2)
 
 
-def bytes_of(opened: SecAggResult) -> tuple[int, int]:
-    """Bytes to and from all clients together, beside the weights that they were sent."""
-    return _total(opened.bytes_down), _total(opened.bytes_up)
+def bytes_of(result: SecAggResult) -> tuple[int, int]:
+    """Return the bytes to and from all clients together, without the common weights that the server sends."""
+    return _total(result.bytes_down), _total(result.bytes_up)
 
 
 def _total(phases: Mapping[str, int]) -> int:

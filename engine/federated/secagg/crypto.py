@@ -1,8 +1,8 @@
-"""Keys that two parties agree on, the masks that are made of them, and letters that only one of them can read.
+"""Cryptographic primitives of secure aggregation: key agreement, masks, commitments and encryption.
 
-X25519 (RFC 7748) for the agreement, HKDF with SHA-256 (RFC 5869) for keys of one purpose each, ChaCha20 (RFC 8439) as
-generator of masks, ChaCha20-Poly1305 for letters. ``cryptography`` is imported where it is used, as in
-:mod:`engine.seeds`: what only plans does without it.
+X25519 (RFC 7748) is the key agreement, HKDF with SHA-256 (RFC 5869) derives one key for each purpose, ChaCha20 (RFC
+8439) generates masks, and ChaCha20-Poly1305 encrypts shares. Functions import ``cryptography`` on use, as in
+:mod:`engine.seeds`: planning does not need it.
 """
 
 import hashlib
@@ -12,20 +12,29 @@ import numpy as np
 from engine.errors import SecAggFailed
 
 KEY_BYTES = 32
+"""Bytes of a derived key."""
 TAG_BYTES = 16
-"""How much longer a sealed letter is."""
+"""Bytes that encryption adds to a text: its authentication tag."""
 
 
 def public_key(secret: bytes) -> bytes:
-    """What belongs to a secret key of X25519, 32 bytes each."""
+    """Return the public key of an X25519 secret key, 32 bytes each."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
-def agreed(secret: bytes, other: bytes, purpose: str) -> bytes:
-    """The key of 32 bytes, for one purpose, that the owners of a secret key and of the public key ``other`` both find,
-    and nobody else. Raises SumFailed for a public key that would make the result known to all."""
+def agree(secret: bytes, other: bytes, purpose: str) -> bytes:
+    """Return the key that two clients share, 32 bytes, which no other party can derive.
+
+    Args:
+        secret: Secret key of one client, 32 bytes.
+        other: Public key of the other client, 32 bytes.
+        purpose: Purpose of the key; each purpose has its own key.
+
+    Raises:
+        SecAggFailed: If the public key would make the shared key predictable.
+    """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -34,13 +43,16 @@ def agreed(secret: bytes, other: bytes, purpose: str) -> bytes:
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
-        raise SecAggFailed(f"A public key of a secure sum, {other.hex()[:16]}…, is none of X25519") from error
+        raise SecAggFailed(f"Public key {other.hex()[:16]}… in secure aggregation is not valid for X25519") from error
     ends = sorted((own.public_key().public_bytes_raw(), other))
     return HKDF(SHA256(), KEY_BYTES, salt=b"".join(ends), info=purpose.encode()).derive(shared)
 
 
 def mask(key: bytes, size: int) -> np.ndarray:
-    """The mask of a key, uint32 [size], uniform for whoever does not have it. A key makes one mask and nothing else."""
+    """Return the mask of a key, uint32 [size], which is uniform to a party without the key.
+
+    A key generates a single mask and has no other use.
+    """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
     cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
@@ -48,24 +60,32 @@ def mask(key: bytes, size: int) -> np.ndarray:
 
 
 def commitment(seed: bytes) -> bytes:
-    """32 bytes that show later that a seed of 32 random bytes is the one that was meant, and do not tell it now."""
+    """Return a commitment to a seed of 32 random bytes, 32 bytes: it hides the seed, and verifies it later."""
     return hashlib.sha256(b"secure sum, commitment" + seed).digest()
 
 
-def sealed(key: bytes, text: bytes) -> bytes:
-    """A letter. A key seals one and no other, so that the nonce may be zero."""
+def encrypt(key: bytes, text: bytes) -> bytes:
+    """Return the ciphertext of a text; a key encrypts a single text, so the nonce may be zero."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     return ChaCha20Poly1305(key).encrypt(bytes(12), text, None)
 
 
-def opened(key: bytes, letter: bytes, title: str) -> bytes:
-    """What a letter says. title: of the letter, for the sentence. Raises SumFailed if a bit of it, or its key, is not
-    what it was when it was sealed."""
+def decrypt(key: bytes, ciphertext: bytes, title: str) -> bytes:
+    """Return the text of a ciphertext.
+
+    Args:
+        key: The key that encrypted it.
+        ciphertext: The ciphertext.
+        title: Names the ciphertext in the error.
+
+    Raises:
+        SecAggFailed: If the ciphertext was modified, or the key is another one.
+    """
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     try:
-        return ChaCha20Poly1305(key).decrypt(bytes(12), letter, None)
+        return ChaCha20Poly1305(key).decrypt(bytes(12), ciphertext, None)
     except InvalidTag as error:
-        raise SecAggFailed(f"{title} was changed on its way, or is for somebody else") from error
+        raise SecAggFailed(f"{title} was modified in transit, or is for another client") from error

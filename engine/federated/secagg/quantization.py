@@ -1,24 +1,24 @@
-"""Real numbers as integers modulo 2³², so that a mask hides them and their sum is exact.
+"""Quantisation of uploads to integers modulo 2³², so that masks hide them and their sum is exact.
 
-A mask that is uniform over a ring makes whatever it is added to uniform; no mask does so for real numbers. The ring of
-2³² is chosen, not that of 2⁶⁴: an upload stays at 4 bytes a weight, as float32 has, and the *quantum*, which the
-integer 1 stands for, is small enough. With C = 1, σ = 1, 20 parties and 6 of them to spare it is 2⁻²⁴, 6·10⁻⁸ of σC, as
-far apart as float32 has numbers below one. 2⁶⁴ would double bytes and masks to make that finer still.
+A mask that is uniform over a ring makes any value uniform that it is added to; no mask does so for real numbers. The
+ring is that of 2³², not 2⁶⁴: an upload stays at 4 bytes a weight, as in float32, and the *quantum*, the value of the
+integer 1, is small enough. With C = 1, σ = 1, 20 clients and up to 6 dropouts it is 2⁻²⁴, 6·10⁻⁸ of σC, the distance of
+float32 numbers just below one. A ring of 2⁶⁴ would double the bytes and masks for a finer quantum.
 
-*No overflow.* An upload is an update of L2 norm at most C, thus at most C on each weight, and a share of noise with
-standard deviation s. It is expected within C + 10 s, and the quantum is such that n uploads of that size stay between
-−2³¹ and 2³¹. What is beyond is refused in a sentence, never wrapped and never cut off. Ten standard deviations are
-passed by Gaussian noise with a chance of 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 parties and 600,500 weights
-(:meth:`FixedPoint.refusal`), and never by the engine's own, which ends at 9.4: a refusal means an update that was not
-clipped. It depends on the sentences, so that its chance is what it may add to δ.
+*No overflow.* An upload is the sum of an update of L2 norm at most C, thus at most C on each weight, and a share of noise
+with standard deviation s. Its weights must be within C + 10 s, and the quantum is such that n uploads of that size stay
+between −2³¹ and 2³¹. Larger values raise an error; they are neither wrapped nor clipped. Gaussian noise exceeds ten
+standard deviations with probability 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 clients and 600,500 weights
+(:meth:`FixedPoint.overflow_probability`). The engine's own noise never does, since it ends at 9.4: an error means that
+an update was not clipped. The error depends on the sentences, so its probability is a bound on its addition to δ.
 
-*Rounding.* The quantum is a power of two: integers become float64 and back without loss. Each weight of an upload is
-rounded to the nearest multiple, by half a quantum at most (:meth:`FixedPoint.error`). Which way depends on the update,
-so strictly the sum is no longer one of updates and noise. It is where the update is put on the grid before noise is
-added to it, towards zero, which makes none longer (:meth:`FixedPoint.shortened`): what is rounded then is noise alone.
-That noise on a grid is priced as if it were Gaussian: ``quantum / noise_std`` says how fine the grid is, and nothing
-here prices the difference, nor that of float32. Samples that are exact on integers are Kairouz, Liu and Steinke's
-(2021, *The Distributed Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation*).
+*Rounding.* The quantum is a power of two, so integers convert to float64 and back without loss. Each weight of an upload
+is rounded to the nearest multiple, by at most half a quantum (:meth:`FixedPoint.error`). The direction of rounding would
+depend on the update, so the sum would not be exactly one of updates and noise. Therefore the update is put on the grid
+before noise is added. It is rounded towards zero, so its norm does not grow (:meth:`FixedPoint.truncate`), and only the
+noise is rounded afterwards. The accounting treats this noise on a grid as Gaussian: ``quantum / noise_std`` measures how
+fine the grid is. The accounting does not include the difference, nor that of float32. Kairouz, Liu and Steinke sample
+exactly on integers (2021, *The Distributed Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation*).
 """
 
 import math
@@ -30,20 +30,21 @@ from engine import validation
 from engine.errors import SecAggFailed
 
 BITS = 32
-"""Of the ring."""
+"""Bits of an integer of the ring."""
 DEVIATIONS = 10.0
-"""Standard deviations of its noise that an upload's weight has room for."""
-_ROOM = 1 + 2.0**-20
-"""For an update that was scaled to its bound in float32."""
+"""Range of the noise of an upload, in standard deviations."""
+_MARGIN = 1 + 2.0**-20
+"""Factor on the clip norm for the rounding error of an update scaled in float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint:
-    """Which integers stand for the weights of an upload.
+    """A grid on which integers represent the weights of an upload. Invalid values raise InvalidConfig.
 
-    parties: how many uploads are added at most. clip_norm: C, L2 norm of an update at most, in the unit of the weights.
-    noise_std: of the noise that each party adds itself, per weight, in the same unit; 0 where none does. Raises
-    InvalidConfig.
+    Attributes:
+        parties: Largest number of uploads in a sum.
+        clip_norm: C, the L2 norm bound of an update, in the unit of the weights.
+        noise_std: Standard deviation, per weight, of the noise that each client adds, in the same unit; 0 without noise.
     """
 
     parties: int
@@ -57,52 +58,57 @@ class FixedPoint:
 
     @property
     def largest(self) -> float:
-        """What a weight of one upload is expected to be at most, on either side of zero."""
-        return _ROOM * self.clip_norm + DEVIATIONS * self.noise_std
+        """The largest absolute value of a weight of one upload."""
+        return _MARGIN * self.clip_norm + DEVIATIONS * self.noise_std
 
     @property
     def most(self) -> int:
-        """The largest integer that one upload may have: so many parties' are below 2³¹ together."""
+        """The largest integer in one upload: the sum over all clients is below 2³¹."""
         return ((1 << BITS - 1) - 1) // self.parties
 
     @property
     def quantum(self) -> float:
-        """What the integer 1 stands for: the first power of two above ``largest / most``."""
+        """The value of the integer 1: the smallest power of two above ``largest / most``."""
         return math.ldexp(1.0, math.frexp(self.largest / self.most)[1])
 
     def integers(self, upload: np.ndarray) -> np.ndarray:
-        """The nearest multiples of the quantum, of an upload [size], as uint32 [size], negative ones modulo 2³². Raises
-        SumFailed for what does not fit."""
+        """Round an upload [size] to multiples of the quantum, uint32 [size], with negative ones modulo 2³².
+
+        Raises SecAggFailed if a weight is out of range.
+        """
         rounded = np.rint(np.asarray(upload, dtype=np.float64) / self.quantum)
-        outside = np.flatnonzero(~(np.abs(rounded) <= self.most))  # and what is no number
+        outside = np.flatnonzero(~(np.abs(rounded) <= self.most))  # also finds NaN
         if outside.size:
             first = int(outside[0])
             raise SecAggFailed(
-                f"Weight {first} of an upload is {float(upload[first]):.6g}, expected at most {self.largest:.6g} from "
-                f"zero: a clip norm of {self.clip_norm:g} and {DEVIATIONS:g} standard deviations of {self.noise_std:g}"
+                f"Weight {first} of an upload is {float(upload[first]):.6g}, expected an absolute value of at most "
+                f"{self.largest:.6g}: a clip norm of {self.clip_norm:g} and {DEVIATIONS:g} standard deviations of "
+                f"{self.noise_std:g}"
             )
         integers: np.ndarray = rounded.astype(np.int32).view(np.uint32)
         return integers
 
     def values(self, total: np.ndarray) -> np.ndarray:
-        """What a sum of integers modulo 2³², uint32 [size], stands for, float64 [size], exactly."""
+        """Return the exact values, float64 [size], of a sum of integers modulo 2³², uint32 [size]."""
         values: np.ndarray = total.view(np.int32) * self.quantum
         return values
 
-    def shortened(self, update: np.ndarray) -> np.ndarray:
-        """An update [size] on the grid, each weight moved towards zero by less than a quantum, float64 [size]: its L2
-        norm does not grow."""
-        shortened: np.ndarray = np.trunc(np.asarray(update, dtype=np.float64) / self.quantum) * self.quantum
-        return shortened
+    def truncate(self, update: np.ndarray) -> np.ndarray:
+        """Round an update [size] towards zero to the grid, float64 [size], so that its L2 norm does not grow.
+
+        Each weight changes by less than a quantum.
+        """
+        truncated: np.ndarray = np.trunc(np.asarray(update, dtype=np.float64) / self.quantum) * self.quantum
+        return truncated
 
     def error(self, uploads: int) -> float:
-        """How far, on each weight, the sum of so many rounded uploads is at most from the sum of the uploads."""
+        """Return the largest rounding error, on each weight, of the sum of so many uploads."""
         return uploads * self.quantum / 2
 
     def error_norm(self, uploads: int, weights: int) -> float:
-        """The same as an L2 norm over so many weights."""
+        """Return the largest L2 norm of that rounding error over so many weights."""
         return self.error(uploads) * math.sqrt(weights)
 
-    def refusal(self, weights: int) -> float:
-        """The chance, at most, that one of ``parties`` uploads with clipped updates and Gaussian noise is refused."""
+    def overflow_probability(self, weights: int) -> float:
+        """Return a bound on the probability that one of ``parties`` honest uploads with Gaussian noise does not fit."""
         return min(1.0, self.parties * weights * math.erfc(DEVIATIONS / math.sqrt(2))) if self.noise_std else 0.0

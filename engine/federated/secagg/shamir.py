@@ -1,46 +1,61 @@
-"""A secret in shares: any t of them give it back, t − 1 say nothing about it (Shamir 1979, *How to Share a Secret*).
+"""Secret sharing: any t shares reconstruct a secret, and t − 1 reveal nothing (Shamir 1979, *How to Share a Secret*).
 
-The secret is the value at zero of a polynomial of degree t − 1, whose other coefficients are drawn at random; party u
-holds its value at u + 1. Arithmetic is modulo a prime.
+The secret is the value at zero of a polynomial of degree t − 1, whose other coefficients are random. Client u holds its
+value at u + 1. Arithmetic is modulo a prime.
 """
 
 import functools
 from collections.abc import Mapping, Sequence
 
 PRIME = 2**256 + 297
-"""The first above all numbers of 32 bytes. A coefficient that is drawn from 32 bytes is short of 297 values of it: a
+"""The smallest prime above all numbers of 32 bytes. Coefficients have 32 random bytes and thus miss 297 of its values: a
 distance of 2⁻²⁴⁷ from uniform."""
 SHARE_BYTES = 33
+"""Bytes of a share, which may exceed 32 bytes by one bit."""
 
 
 def shares(secret: int, coefficients: Sequence[int], parties: int, prime: int = PRIME) -> tuple[int, ...]:
-    """What each of ``parties`` is given, in their order. coefficients: t − 1 of them, uniform below the prime."""
+    """Return one share of a secret for each client.
+
+    Args:
+        secret: The secret, below the prime.
+        coefficients: t − 1 random numbers, uniform below the prime.
+        parties: Number of clients.
+        prime: The modulus.
+    """
     polynomial = (*reversed(coefficients), secret)
-    found = []
+    values = []
     for point in range(1, parties + 1):
         value = 0
         for coefficient in polynomial:
             value = (value * point + coefficient) % prime
-        found.append(value)
-    return tuple(found)
+        values.append(value)
+    return tuple(values)
 
 
-def joined(held: Mapping[int, int], prime: int = PRIME) -> int:
-    """The secret, from t shares by the number of the party who held each. From fewer, or from wrong ones, it is some
-    other number, and nothing here notices: who joins them must know something about the secret."""
-    parties = tuple(sorted(held))
-    return sum(weight * held[party] for party, weight in zip(parties, _at_zero(parties, prime), strict=True)) % prime
+def reconstruct(shares: Mapping[int, int], prime: int = PRIME) -> int:
+    """Return the secret from t shares.
+
+    Too few or wrong shares give another number and no error: the caller must verify the secret.
+
+    Args:
+        shares: Shares by number of the client that held them.
+        prime: The modulus.
+    """
+    parties = tuple(sorted(shares))
+    weights = _lagrange_weights(parties, prime)
+    return sum(weight * shares[party] for party, weight in zip(parties, weights, strict=True)) % prime
 
 
 @functools.lru_cache(maxsize=16)
-def _at_zero(parties: tuple[int, ...], prime: int) -> tuple[int, ...]:
-    """What each share is multiplied by: the value at zero of the polynomial that is 1 at its point and 0 at others'."""
-    found = []
+def _lagrange_weights(parties: tuple[int, ...], prime: int) -> tuple[int, ...]:
+    """Return the weight of each share: the value at zero of the polynomial that is 1 at its point and 0 at the others."""
+    weights = []
     for party in parties:
-        above, below = 1, 1
+        numerator, denominator = 1, 1
         for other in parties:
             if other != party:
-                above = above * (other + 1) % prime
-                below = below * (other - party) % prime
-        found.append(above * pow(below, -1, prime) % prime)
-    return tuple(found)
+                numerator = numerator * (other + 1) % prime
+                denominator = denominator * (other - party) % prime
+        weights.append(numerator * pow(denominator, -1, prime) % prime)
+    return tuple(weights)

@@ -97,7 +97,7 @@ def test_keys_letters_and_shares_are_counted_among_what_travels() -> None:
 
 
 def test_where_too_few_are_left_the_run_ends_with_a_sentence() -> None:
-    with pytest.raises(TrainingFailed, match=r"2 of 4 parties .*at least 3\b"):
+    with pytest.raises(TrainingFailed, match=r"2 of 4 clients .*at least 3\b"):
         joined(sent()[:2])
 
 
@@ -192,6 +192,6 @@ class TestAPlatformVanishes:
 
     def test_without_a_second_one_the_sum_stays_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fedavg, "message", lambda *found: None if found[-2] and found[-1] == 1 else message(*found))
-        with pytest.raises(TrainingFailed, match=r"1 of 3 parties .*at least 2\b"):
+        with pytest.raises(TrainingFailed, match=r"1 of 3 clients .*at least 2\b"):
             for _ in silos.federation(**self.CHANGES).train():
                 pass

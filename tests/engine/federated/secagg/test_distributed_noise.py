@@ -25,12 +25,12 @@ def summed(request):
     grid = FixedPoint(parties=PARTIES, clip_norm=1.0, noise_std=share)
     updates = random.normal(0, 1 / math.sqrt(WEIGHTS), (PARTIES, WEIGHTS))
     updates /= np.maximum(1, np.linalg.norm(updates, axis=1, keepdims=True))
-    uploads = {n: grid.shortened(update) + random.normal(0, share, WEIGHTS) for n, update in enumerate(updates)}
+    uploads = {n: grid.truncate(update) + random.normal(0, share, WEIGHTS) for n, update in enumerate(updates)}
     plan = SecAggParams(parties=PARTIES, weights=WEIGHTS, max_dropouts=DROPPED)
     gone = range(2, 2 + request.param)
-    opened = simulate_round(plan, grid, uploads, secrets=Secrets.seeded(0, "noise"), vanish={"masked": gone})
+    opened = simulate_round(plan, grid, uploads, secrets=Secrets.seeded(0, "noise"), dropouts={"masked": gone})
     arrived = [n for n in range(PARTIES) if n not in gone]
-    return opened.total - sum(grid.shortened(updates[n]) for n in arrived), len(arrived)
+    return opened.total - sum(grid.truncate(updates[n]) for n in arrived), len(arrived)
 
 
 def test_the_sum_has_the_noise_of_those_who_arrived(summed):

@@ -73,7 +73,7 @@ def pairwise(made: Sum, own: int, others: list[int]) -> np.ndarray:
     """The sum of the masks that a party has in common with others, as it adds them."""
     total = np.zeros(made.plan.weights, dtype=np.uint32)
     for other in others:
-        protocol._put_mask(total, made.plan, made.parties[own]._mask_key, own, other, made.public[other].masks)
+        protocol._add_pairwise_mask(total, made.plan, made.parties[own]._mask_key, own, other, made.public[other].masks)
     return total
 
 
@@ -134,11 +134,11 @@ class TestTheSum:
         weights = st.lists(st.floats(-grid.largest, grid.largest), min_size=4, max_size=4)
         uploads = {number: np.array(data.draw(weights)) for number in range(parties)}
         gone = data.draw(st.permutations(range(parties)))[: data.draw(st.integers(0, plan.max_dropouts))]
-        vanish: dict = {phase: set() for phase in PHASES}
+        dropouts: dict = {phase: set() for phase in PHASES}
         for party in gone:
-            vanish[data.draw(st.sampled_from(PHASES))].add(party)
-        opened = simulate_round(plan, grid, uploads, vanish=vanish)
-        arrived = sorted(set(range(parties)) - vanish["keys"] - vanish["shares"] - vanish["masked"])
+            dropouts[data.draw(st.sampled_from(PHASES))].add(party)
+        opened = simulate_round(plan, grid, uploads, dropouts=dropouts)
+        arrived = sorted(set(range(parties)) - dropouts["keys"] - dropouts["shares"] - dropouts["masked"])
         assert list(opened.arrived) == arrived
         by_hand = [sum(round(float(uploads[party][weight]) / grid.quantum) for party in arrived) for weight in range(4)]
         assert [int(value) for value in opened.total / grid.quantum] == by_hand
@@ -150,7 +150,7 @@ class TestTheSum:
         grid = FixedPoint(parties=parties, clip_norm=1.0, noise_std=0.0)
         uploads = {number: np.full(5, number / 100) for number in range(parties)}
         gone = list(range(parties))[1::3][: parties // 3]
-        opened = simulate_round(plan, grid, uploads, secrets=SECRETS, vanish={phase: gone})
+        opened = simulate_round(plan, grid, uploads, secrets=SECRETS, dropouts={phase: gone})
         counted = [number for number in range(parties) if number not in gone or phase == "answers"]
         assert list(opened.arrived) == counted
         np.testing.assert_allclose(opened.total, sum(counted) / 100, atol=grid.error(parties))
@@ -159,11 +159,11 @@ class TestTheSum:
     def test_more_than_planned_and_it_stays_closed(self, phase):
         uploads = {number: np.zeros(6) for number in range(5)}
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
-        said = rf"'{phase}' .*round 1, 2 of 5 parties .*at least 3\b"
+        said = rf"'{phase}' .*round 1, 2 of 5 clients .*at least 3\b"
         with pytest.raises(SecAggFailed, match=said):
-            simulate_round(PLAN, grid, uploads, vanish={phase: {0, 2, 3}})
-        with pytest.raises(SecAggFailed, match="2 of 5 parties"):
-            simulate_round(PLAN, grid, uploads, vanish={"keys": {0}, "shares": {2}, phase: {0, 2, 3}})
+            simulate_round(PLAN, grid, uploads, dropouts={phase: {0, 2, 3}})
+        with pytest.raises(SecAggFailed, match="2 of 5 clients"):
+            simulate_round(PLAN, grid, uploads, dropouts={"keys": {0}, "shares": {2}, phase: {0, 2, 3}})
 
     def test_who_has_no_upload_was_never_there(self):
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
@@ -173,7 +173,7 @@ class TestTheSum:
 
     def test_what_travelled(self):
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
-        opened = simulate_round(PLAN, grid, {number: np.zeros(6) for number in range(5)}, vanish={"masked": {1}})
+        opened = simulate_round(PLAN, grid, {number: np.zeros(6) for number in range(5)}, dropouts={"masked": {1}})
         # A letter: two shares of 33 bytes and a tag of 16; beside letters a commitment of 32.
         assert opened.bytes_up == {
             "keys": 5 * 64,
@@ -196,16 +196,16 @@ class TestWhatPartiesRefuse:
             made.parties[0].answer(UnmaskRequest((0, 1, 2, 4), (3,)))
 
     def test_both_kinds_of_shares_of_one_party(self):
-        self.refused(UnmaskRequest((0, 1, 2, 4), (2, 3)), "seed and of the key of party 2: both open its upload")
+        self.refused(UnmaskRequest((0, 1, 2, 4), (2, 3)), "the seed and the key of client 2: both reveal its upload")
 
     def test_its_own_key(self):
-        self.refused(UnmaskRequest((1, 2, 4), (0, 3)), "is said to have vanished")
+        self.refused(UnmaskRequest((1, 2, 4), (0, 3)), "is listed as dropped out")
 
     def test_a_sum_of_too_few(self):
-        self.refused(UnmaskRequest((0, 1), (2, 3, 4)), "2 of 5 parties are left")
+        self.refused(UnmaskRequest((0, 1), (2, 3, 4)), "2 of 5 clients are left")
 
     def test_shares_that_it_has_not(self):
-        self.refused(UnmaskRequest((0, 1, 2, 4), (3, 5)), "shares of party 5, of whom it has none")
+        self.refused(UnmaskRequest((0, 1, 2, 4), (3, 5)), "shares of client 5, of which it has none")
 
     def test_a_second_question(self):
         made = Sum()
@@ -223,7 +223,7 @@ class TestWhatPartiesRefuse:
     def test_an_upload_after_a_changed_letter_and_whatever_else_after_a_refusal(self):
         made = Sum()
         made.letters[2][4] = bytes(82)
-        for said in ("was changed on its way", "'masked' out of turn"):
+        for said in ("was modified in transit", "'masked' out of turn"):
             with pytest.raises(SecAggFailed, match=said):
                 made.masked(2)
         with pytest.raises(SecAggFailed, match="'answers' out of turn"):
@@ -237,20 +237,20 @@ class TestWhatPartiesRefuse:
         party = SecAggClient(PLAN, 0, SECRETS)
         party.keys()
         public = {number: SecAggClient(PLAN, number).keys() for number in range(5)}
-        with pytest.raises(SecAggFailed, match="not its own"):
+        with pytest.raises(SecAggFailed, match="a wrong key of its own"):
             party.shares(public)
 
     def test_one_key_for_two_parties(self):
         parties = [SecAggClient(PLAN, number) for number in range(5)]
         public = {party.number: party.keys() for party in parties}
-        with pytest.raises(SecAggFailed, match="twice the same"):
+        with pytest.raises(SecAggFailed, match="duplicate public keys"):
             parties[0].shares(public | {2: public[1]})
 
     def test_a_key_that_makes_every_secret_known(self):
         parties = [SecAggClient(PLAN, number) for number in range(5)]
         public = {party.number: party.keys() for party in parties}
-        with pytest.raises(SecAggFailed, match="is none of X25519"):
-            parties[0].shares(public | {2: PublicKeys(masks=bytes(31) + b"1", letters=bytes(32))})
+        with pytest.raises(SecAggFailed, match="is not valid for X25519"):
+            parties[0].shares(public | {2: PublicKeys(masks=bytes(31) + b"1", encryption=bytes(32))})
 
     @pytest.mark.parametrize("upload", [np.zeros(5, np.uint32), np.zeros(6, np.int64)])
     def test_uploads_of_another_kind(self, upload):
@@ -265,20 +265,20 @@ class TestWhatIsChangedOnItsWay:
         letter = bytearray(made.letters[2][4])
         letter[bit // 8] ^= 1 << bit % 8
         made.letters[2][4] = bytes(letter)
-        with pytest.raises(SecAggFailed, match=r"party 4 to party 2 .*\bchanged\b"):
+        with pytest.raises(SecAggFailed, match=r"client 4 to client 2 .*\bmodified\b"):
             made.masked(2)
 
     @pytest.mark.parametrize("other", [(1, 4), (2, 3), (4, 2)])
     def test_a_letter_for_somebody_else_or_by_somebody_else(self, other):
         made = Sum()
         made.letters[2][4] = made.letters[other[0]][other[1]]
-        with pytest.raises(SecAggFailed, match=r"letter .*party 4 to party 2\b"):
+        with pytest.raises(SecAggFailed, match=r"ciphertext .*client 4 to client 2\b"):
             made.masked(2)
 
     def test_a_letter_of_another_round(self):
         made, later = Sum(), Sum(replace(PLAN, round=1))
         later.letters[2][4] = made.letters[2][4]
-        with pytest.raises(SecAggFailed, match=r"letter .*party 4 to party 2\b"):
+        with pytest.raises(SecAggFailed, match=r"ciphertext .*client 4 to client 2\b"):
             later.masked(2)
 
     def answered(self, kind: str, by: int) -> tuple[Sum, dict[int, UnmaskResponse]]:
@@ -294,7 +294,7 @@ class TestWhatIsChangedOnItsWay:
     @pytest.mark.parametrize("by", [8, -8, 2**200, 2**255])
     def test_a_wrong_share_keeps_the_sum_closed(self, kind, of, by):
         made, answers = self.answered(kind, by)
-        with pytest.raises(SecAggFailed, match=rf"share .*party {of} .*\bwrong\b"):
+        with pytest.raises(SecAggFailed, match=rf"share .*client {of} .*\bwrong\b"):
             made.server.open(answers)
 
     @given(st.integers(-(2**257), 2**257), st.sampled_from(["seeds", "keys"]))
@@ -336,12 +336,12 @@ def test_an_upload_that_is_late_or_comes_twice_is_not_joined():
     made = Sum()
     late = made.masked(3)
     made.receive(3)
-    with pytest.raises(SecAggFailed, match="party 3 came late"):
+    with pytest.raises(SecAggFailed, match="client 3 is late"):
         made.server.receive(3, late)
     other = Sum()
     other.server.receive(1, one := other.masked(1))
     for who in (1, 7):
-        with pytest.raises(SecAggFailed, match=rf"party {who} .*\btwice\b"):
+        with pytest.raises(SecAggFailed, match=rf"client {who} .*\bduplicate\b"):
             other.server.receive(who, one)
 
 
@@ -350,8 +350,8 @@ def test_letters_to_others_than_all_who_have_keys_are_noticed():
     server = SecureSum(PLAN)
     public = server.advertise({party.number: party.keys() for party in parties})
     letters = {party.number: party.shares(public) for party in parties}
-    letters[2] = replace(letters[2], sealed={0: b"", 1: b""})
-    with pytest.raises(SecAggFailed, match=r"Party 2 .*\bletters\b"):
+    letters[2] = replace(letters[2], ciphertexts={0: b"", 1: b""})
+    with pytest.raises(SecAggFailed, match=r"Client 2 .*\bencrypted shares\b"):
         server.post(letters)
 
 
@@ -364,23 +364,23 @@ def test_keys_come_from_the_operating_system_or_repeat_with_the_seed():
         for number in (0, 1)
         for secrets in (SECRETS, Secrets.seeded(1, "a secure sum"))
     ]
-    assert len({key for one in made for key in (one.masks, one.letters)}) == 16
+    assert len({key for one in made for key in (one.masks, one.encryption)}) == 16
     np.testing.assert_array_equal(Sum().masked(1), Sum().masked(1))
     assert np.any(Sum(secrets=None).masked(1) != Sum(secrets=None).masked(1))
 
 
 def test_a_seed_and_a_key_are_cut_with_coefficients_of_their_own():
     party = SecAggClient(PLAN, 0, SECRETS)
-    one, other = (party._cut(bytes(32), name) for name in ("seed", "key"))
+    one, other = (party._share_secret(bytes(32), name) for name in ("seed", "key"))
     assert not set(one) & set(other)
 
 
 def test_shares_of_fewer_than_the_threshold_are_of_no_use():
     plan = SecAggParams(parties=9, weights=1, max_dropouts=3)
     for secret in (bytes(32), bytes(range(32)), b"\xff" * 32):
-        held = dict(enumerate(SecAggClient(plan, 0, SECRETS)._cut(secret, "seed")))
+        held = dict(enumerate(SecAggClient(plan, 0, SECRETS)._share_secret(secret, "seed")))
         for left in range(9):
-            whole = shamir.joined(dict(list(held.items())[left:])) == int.from_bytes(secret, "little")
+            whole = shamir.reconstruct(dict(list(held.items())[left:])) == int.from_bytes(secret, "little")
             assert whole == (9 - left >= plan.threshold == 6)
 
 
@@ -389,7 +389,7 @@ def test_more_than_half_must_answer_so_that_nobody_gets_both_kinds_from_differen
     plan = SecAggParams(parties=parties, weights=1, max_dropouts=(parties - 1) // 2)
     assert plan.threshold >= 2
     assert 2 * plan.threshold > parties
-    with pytest.raises(InvalidConfig, match="dropped_most"):
+    with pytest.raises(InvalidConfig, match="max_dropouts"):
         SecAggParams(parties=parties, weights=1, max_dropouts=(parties + 1) // 2)
 
 

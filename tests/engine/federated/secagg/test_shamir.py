@@ -28,8 +28,8 @@ def cut(draw):
 def test_any_t_shares_give_the_secret_back(drawn):
     secret, coefficients, parties, some = drawn
     held = shamir.shares(secret, coefficients, parties)
-    assert shamir.joined({party: held[party] for party in some}) == secret
-    assert shamir.joined(dict(enumerate(held))) == secret
+    assert shamir.reconstruct({party: held[party] for party in some}) == secret
+    assert shamir.reconstruct(dict(enumerate(held))) == secret
     assert all(share < 256**shamir.SHARE_BYTES for share in held)
 
 
@@ -40,7 +40,7 @@ def test_a_wrong_share_gives_another_secret(drawn, off):
     held = shamir.shares(secret, coefficients, parties)
     wrong = {party: held[party] for party in some}
     wrong[some[0]] = (wrong[some[0]] + off) % shamir.PRIME
-    assert shamir.joined(wrong) != secret
+    assert shamir.reconstruct(wrong) != secret
 
 
 def seen(secret: int, threshold: int, who: tuple[int, ...]) -> Counter:
