@@ -1,11 +1,11 @@
 """Secure aggregation: the server learns the sum of the uploads and no single upload.
 
-The protocol is that of Bonawitz et al. 2017 (*Practical Secure Aggregation for Privacy-Preserving Machine Learning*) for
-an honest-but-curious server.
+The protocol is that of Bonawitz et al. 2017 (*Practical Secure Aggregation for Privacy-Preserving Machine Learning*)
+for an honest-but-curious server.
 
-Each client masks its upload, integers modulo 2³² (:mod:`engine.federated.secagg.quantization`). Each pair of clients has
-a pairwise mask, which one of them adds and the other subtracts, so that it cancels in the sum. Each client also adds a
-self mask. A client sends four messages, each once:
+Each client masks its upload, integers modulo 2³² (:mod:`engine.federated.secagg.quantization`). Each pair of clients
+has a pairwise mask, which one of them adds and the other subtracts, so that it cancels in the sum. Each client also
+adds a self mask. A client sends four messages, each once:
 
 1. *keys*: two public keys. From them each pair of clients derives a pairwise mask, and keys that encrypt shares.
 2. *shares*: the secret key of the pairwise masks and the seed of the self mask are each split into shares
@@ -18,8 +18,8 @@ self mask. A client sends four messages, each once:
 
 **Assumptions.** The server is honest but curious. Channels are authenticated, and the server forwards the clients' own
 public keys: an attacker who can replace them reads everything. Secret keys are derived from 32 bytes for each client.
-These come from the operating system or, for simulation, from the ``Secrets`` of a seed: anyone with the seed knows every
-mask, and a repeated aggregation has the same masks. X25519, HKDF and ChaCha20 are assumed to be secure.
+These come from the operating system or, for simulation, from the ``Secrets`` of a seed: anyone with the seed knows
+every mask, and a repeated aggregation has the same masks. X25519, HKDF and ChaCha20 are assumed to be secure.
 
 **Information revealed.** The server learns the sum of the uploads that arrived, the participants, and when each client
 dropped out. Clients learn the participants. Fewer than ``threshold`` colluding clients, with or without the server,

@@ -5,20 +5,21 @@ ring is that of 2³², not 2⁶⁴: an upload stays at 4 bytes a weight, as in f
 integer 1, is small enough. With C = 1, σ = 1, 20 clients and up to 6 dropouts it is 2⁻²⁴, 6·10⁻⁸ of σC, the distance of
 float32 numbers just below one. A ring of 2⁶⁴ would double the bytes and masks for a finer quantum.
 
-*No overflow.* An upload is the sum of an update of L2 norm at most C, thus at most C on each weight, and a share of noise
-with standard deviation s. Its weights must be within C + 10 s, and the quantum is such that n uploads of that size stay
-between −2³¹ and 2³¹. Larger values raise an error; they are neither wrapped nor clipped. Gaussian noise exceeds ten
-standard deviations with probability 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 clients and 600,500 weights
+*No overflow.* An upload is the sum of an update of L2 norm at most C, thus at most C on each weight, and a share of
+noise with standard deviation s. Its weights must be within C + 10 s, and the quantum is such that n uploads of that
+size stay between −2³¹ and 2³¹. Larger values raise an error; they are neither wrapped nor clipped. Gaussian noise
+exceeds ten standard deviations with probability 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 clients and 600,500 weights
 (:meth:`FixedPoint.overflow_probability`). The engine's own noise never does, since it ends at 9.4: an error means that
 an update was not clipped. The error depends on the sentences, so its probability is a bound on its addition to δ.
 
-*Rounding.* The quantum is a power of two, so integers convert to float64 and back without loss. Each weight of an upload
-is rounded to the nearest multiple, by at most half a quantum (:meth:`FixedPoint.error`). The direction of rounding would
-depend on the update, so the sum would not be exactly one of updates and noise. Therefore the update is put on the grid
-before noise is added. It is rounded towards zero, so its norm does not grow (:meth:`FixedPoint.truncate`), and only the
-noise is rounded afterwards. The accounting treats this noise on a grid as Gaussian: ``quantum / noise_std`` measures how
-fine the grid is. The accounting does not include the difference, nor that of float32. Kairouz, Liu and Steinke sample
-exactly on integers (2021, *The Distributed Discrete Gaussian Mechanism for Federated Learning with Secure Aggregation*).
+*Rounding.* The quantum is a power of two, so integers convert to float64 and back without loss. Each weight of an
+upload is rounded to the nearest multiple, by at most half a quantum (:meth:`FixedPoint.error`). The direction of
+rounding would depend on the update, so the sum would not be exactly one of updates and noise. Therefore the update is
+put on the grid before noise is added. It is rounded towards zero, so its norm does not grow
+(:meth:`FixedPoint.truncate`), and only the noise is rounded afterwards. The accounting treats this noise on a grid as
+Gaussian: ``quantum / noise_std`` measures how fine the grid is. The accounting does not include the difference, nor
+that of float32. Kairouz, Liu and Steinke sample exactly on integers (2021, *The Distributed Discrete Gaussian Mechanism
+for Federated Learning with Secure Aggregation*).
 """
 
 import math
@@ -44,7 +45,7 @@ class FixedPoint:
     Attributes:
         parties: Largest number of uploads in a sum.
         clip_norm: C, the L2 norm bound of an update, in the unit of the weights.
-        noise_std: Standard deviation, per weight, of the noise that each client adds, in the same unit; 0 without noise.
+        noise_std: Standard deviation, per weight, of the noise of each client, in the same unit; 0 without noise.
     """
 
     parties: int

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 PRIME = 2**256 + 297
-"""The smallest prime above all numbers of 32 bytes. Coefficients have 32 random bytes and thus miss 297 of its values: a
+"""The smallest prime above all numbers of 32 bytes. Coefficients have 32 random bytes, and so miss 297 of its values: a
 distance of 2⁻²⁴⁷ from uniform."""
 SHARE_BYTES = 33
 """Bytes of a share, which may exceed 32 bytes by one bit."""
@@ -49,7 +49,7 @@ def reconstruct(shares: Mapping[int, int], prime: int = PRIME) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _lagrange_weights(parties: tuple[int, ...], prime: int) -> tuple[int, ...]:
-    """Return the weight of each share: the value at zero of the polynomial that is 1 at its point and 0 at the others."""
+    """Return the weight of each share: the value at zero of the polynomial that is 1 at its point and 0 at others."""
     weights = []
     for party in parties:
         numerator, denominator = 1, 1
