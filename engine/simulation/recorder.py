@@ -43,7 +43,7 @@ def due_moments(plan: FederatedPlan) -> list[int]:
     return sorted({*ends, *report_steps(plan.steps)})
 
 
-def _after(tally: TrainingProgress, progress: Progress) -> TrainingProgress:
+def _advance(tally: TrainingProgress, progress: Progress) -> TrainingProgress:
     """Return the progress of the run after one more step or round."""
     step, exchange = progress.step, progress.exchange
     return TrainingProgress(
@@ -82,17 +82,17 @@ class Recorder:
         self._due = due_moments(plan)
         self._since: list[StepStatistics] = []
         self._exchanges: list[Exchange] = []
-        self._round_is_over = False
+        self._round_ended = False
         self._last: Progress | None = None
         """Progress at the end of the last round."""
 
     def observe(self, progress: Progress) -> None:
         """Record the progress of a step or round."""
-        self.done = _after(self.done, progress)
+        self.done = _advance(self.done, progress)
         self._since += [progress.step] if progress.step else []
         self._exchanges += [progress.exchange] if progress.exchange else []
-        self._round_is_over = progress.round is not None
-        if self._round_is_over:
+        self._round_ended = progress.round is not None
+        if self._round_ended:
             self._last = progress
 
     @property
@@ -102,7 +102,7 @@ class Recorder:
     @property
     def due(self) -> bool:
         """Whether a record is due."""
-        return self._moment in self._due and (self._plan.is_central or self._round_is_over)
+        return self._moment in self._due and (self._plan.is_central or self._round_ended)
 
     @property
     def test_is_due(self) -> bool:
@@ -110,7 +110,7 @@ class Recorder:
 
         It has at the end, and after each phase of an incremental run, which corresponds to a run on that share of data.
         """
-        return self.done.rounds == len(self._plan.rounds) or (self._plan.phases and self._round_is_over)
+        return self.done.rounds == len(self._plan.rounds) or (self._plan.phases and self._round_ended)
 
     @property
     def stage(self) -> str:
@@ -131,14 +131,14 @@ class Recorder:
         """
         if self._plan.server and self._plan.platforms:
             return math.inf
-        return max(privacy.epsilon for privacy in self._promised(self._checks()))
+        return max(privacy.epsilon for privacy in self._privacy_spent(self._checks()))
 
     def _checks(self) -> list[NoiseCheck | None]:
-        """Return the noise check of each client, which several clients may share."""
+        """Return the noise check of each model; several models may share one."""
         checks: list[NoiseCheck | None] = [monitor.verdict() for monitor in self._monitors]
         return checks if len(checks) == len(self._sides) else (checks or [None]) * len(self._sides)
 
-    def _promised(self, checks: list[NoiseCheck | None]) -> list[PrivacySpent]:
+    def _privacy_spent(self, checks: list[NoiseCheck | None]) -> list[PrivacySpent]:
         """Return the privacy spent by each client.
 
         ε is ∞ where the noise check failed or the features were fitted on training sentences.
@@ -146,13 +146,13 @@ class Recorder:
         several = len(self._sides) > 1
         spent = []
         for number, (side, check) in enumerate(zip(self._sides, checks, strict=True)):
-            own = number if several else None
+            client = number if several else None
             privacy = contamination.apply_contamination(
-                privacy_spent(self._plan, self.done.step, self.done.rounds, own), side.shared
+                privacy_spent(self._plan, self.done.step, self.done.rounds, client), side.shared
             )
             failed = check is not None and check.failed
-            nothing = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
-            spent.append(nothing if failed else privacy)
+            not_private = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
+            spent.append(not_private if failed else privacy)
         return spent
 
     def record(self, scores: list[EntityScores], test: list[EntityScores] | None, seconds: float) -> RoundRecord:
@@ -164,11 +164,11 @@ class Recorder:
             seconds: wall time since the start of the run.
         """
         checks = self._checks()
-        promised = self._promised(checks)
+        spent = self._privacy_spent(checks)
         platforms = tuple(
             PlatformRecord(
                 name=side.name,
-                privacy=promised[number],
+                privacy=spent[number],
                 scores=scores[number],
                 test=test[number] if test else None,
                 noise_check=checks[number],
@@ -180,10 +180,10 @@ class Recorder:
             step=self.done.step,
             steps_total=self._plan.steps,
             examples_seen=self.done.examples_seen,
-            privacy=max(promised, key=lambda privacy: privacy.epsilon),
-            scores=self._together(scores),
+            privacy=max(spent, key=lambda privacy: privacy.epsilon),
+            scores=self._pooled(scores),
             nonfinite=self.done.nonfinite,
-            test=self._together(test) if test else None,
+            test=self._pooled(test) if test else None,
             seconds=seconds,
             noise_check=worst(checks),
             platforms=platforms if len(platforms) > 1 else (),
@@ -195,7 +195,8 @@ class Recorder:
         self._exchanges.clear()
         return record
 
-    def _together(self, scores: list[EntityScores]) -> EntityScores:
+    def _pooled(self, scores: list[EntityScores]) -> EntityScores:
+        """Return the scores of all clients (silos) together."""
         if len(scores) == 1:
             return scores[0]
         return EntityScores.together(dict(zip((side.name for side in self._sides), scores, strict=True)))
@@ -222,8 +223,9 @@ class Recorder:
         if plan.server:
             size = self._tagger.shared.stop
             # With client-side noise, the sum contains the noise, or the noise share, of each client.
-            times = np.mean([self._times(len(exchange.clients)) for exchange in rounds]) if rounds else 1.0
-            noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
+            factors = [self._noise_variance_factor(len(exchange.clients)) for exchange in rounds]
+            factor = np.mean(factors) if rounds else 1.0
+            noise, signals = plan.server.noise_std * math.sqrt(factor * size), [exchange.signal for exchange in rounds]
         else:
             size = float(np.mean([side.tagger.size for side in self._sides]))
             noise = plan.parts[0].noise_std * math.sqrt(size)
@@ -231,7 +233,7 @@ class Recorder:
         power = float(np.mean(np.square(signals))) if signals else 0.0
         return noise / math.sqrt(power) if noise and power and math.isfinite(power) else None
 
-    def _times(self, clients: int) -> float:
+    def _noise_variance_factor(self, clients: int) -> float:
         """Return the noise variance in the sum of so many clients, as a multiple of the planned variance."""
         if not self._plan.local or not clients:
             return 1.0

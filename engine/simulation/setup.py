@@ -37,7 +37,7 @@ class ClientModel:
 
     Attributes:
         name: name of the corpus.
-        shared: sentences that public parts of the features were fitted on.
+        shared: overlap with the data that public features were fitted on.
         encoded: the encoded corpus.
         tagger: the tagger.
         holding: training data and back end of the client.
@@ -116,14 +116,14 @@ def prepare(
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.of_run(config, settings)
     shared = [contamination.overlap(part, config.features) for part in corpus.parts]
-    own = embeddings.own_in_context(config.language_model, settings)
+    model = embeddings.own_in_context(config.language_model, settings)
     encoded = [
         embeddings.encode(
             part,
             config.embeddings,
             config.features,
             lambda share: tell(f"computing contextual features, once for this corpus: {share:.0%}"),
-            own,
+            model,
         )
         for part in corpus.parts
     ]
@@ -134,8 +134,8 @@ def prepare(
     plan = plan_of(config, corpus, secrets)
     sides = tuple(build_client_models(config, corpus.parts, shared, encoded, settings.backend))
     weights = _first_weights(sides, seeds)
-    kind = GradientFederation if config.federation.schedule == "gradients" else Federation
-    run = kind(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
+    federation = GradientFederation if config.federation.schedule == "gradients" else Federation
+    run = federation(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
     return Prepared(
         run_id=identity,
         corpus_checksum=corpus.checksum,
@@ -153,12 +153,12 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
         settings: the back end.
         tell: receives a description of the stage; it may raise to stop.
     """
-    needed = {setup_status.VECTORS, setup_status.TRAINING}
+    required = {setup_status.VECTORS, setup_status.TRAINING}
     if config.features in embeddings.IN_CONTEXT:
-        needed |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
+        required |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
     if settings.backend == "tensorflow":
-        needed.add(setup_status.TENSORFLOW)
-    setup_status.wait_for(needed, tell)
+        required.add(setup_status.TENSORFLOW)
+    setup_status.wait_for(required, tell)
 
 
 def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
@@ -188,8 +188,8 @@ def build_client_models(
     if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
         # Scores belong to tags: clients that share them have all entity types and may predict those of another client.
         types = (tag.partition("-")[2] for arrays in encoded for tag in arrays.tags if tag != "O")
-        every = tags_of(types)
-        encoded = [with_tags(arrays, every) for arrays in encoded]
+        all_tags = tags_of(types)
+        encoded = [with_tags(arrays, all_tags) for arrays in encoded]
     first = end = 0
     for part, overlap, arrays, scheme in zip(parts, shared, encoded, config.schemes, strict=True):
         arrays = in_scheme(arrays, scheme)
@@ -198,8 +198,8 @@ def build_client_models(
             tagger = tagger.sharing(config.federation.shared_parts)
         if tagger.spells:
             arrays = with_characters(arrays, part)
-        # A client that later trains alone has its own copy of all weights; shared ones start equal.
-        common, begins = (0, tagger.shared.stop) if config.federation.together < 1 else (tagger.shared.stop, 0)
+        # A client that later trains alone has its own copy of all weights; the shared weights are initially equal.
+        common, initial_size = (0, tagger.shared.stop) if config.federation.together < 1 else (tagger.shared.stop, 0)
         start = end or common
         end = start + tagger.size - common
         holding = ClientData(
@@ -207,7 +207,7 @@ def build_client_models(
             table=arrays.vectors,
             backend=backend_of(tagger, config.training.loss, backend),
             shared=common,
-            initial_size=begins,
+            initial_size=initial_size,
             private_slice=slice(start, end) if end > start else slice(0, 0),
             first=first,
             layers=tagger.stretches,
@@ -226,15 +226,15 @@ def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
     """
     taggers = [side.tagger for side in sides]
     common = taggers[0].initial_weights(seeds.stream("initial weights"))[: taggers[0].shared.stop]
-    own = [
+    private = [
         tagger.initial_weights(seeds.of(platform=number).stream("initial weights"))[tagger.shared.stop :]
         if tagger.size > tagger.shared.stop
         else np.zeros(0, dtype=np.float32)
         for number, tagger in enumerate(taggers)
     ]
     if sides[0].holding.initial_size:
-        return np.concatenate([part for some in own for part in (common, some)])
-    return np.concatenate([common, *own])
+        return np.concatenate([part for weights in private for part in (common, weights)])
+    return np.concatenate([common, *private])
 
 
 def warm_up(settings: Settings) -> None:
