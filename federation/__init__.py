@@ -1,5 +1,5 @@
-"""A real federation: the engine's clients and server as processes of their own, joined by Flower.
+"""A real federation: the engine's clients and server as separate processes, connected by Flower.
 
-What trains, clips, adds noise, checks and accounts is the engine's; here is what a simulation does without: files of
-each party's own, a ledger that outlives the run, keys, and messages. Only ``federation.flower`` imports flwr.
+The engine trains, clips, adds noise, checks the noise and accounts for ε. This package adds what a simulation does not
+need: files of each client, a persistent privacy ledger, keys, and messages. Only ``federation.flower`` imports flwr.
 """

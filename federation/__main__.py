@@ -1,4 +1,4 @@
-"""``python -m federation VERB FILE``: keys, the server, a client, what a client has spent."""
+"""Command line of a real federation: ``python -m federation VERB FILE``."""
 
 import argparse
 import math
@@ -13,30 +13,30 @@ from federation.configuration import Agreement
 from federation.ledger import Ledger
 
 VERBS = {
-    "server-keys": "make the server's certificate, which its clients are given",
-    "client-keys": "make a client's key, whose public half the server is given",
-    "server": "serve a run, from its first round to its last",
-    "client": "take part, until it is ended",
-    "ledger": "what this client has spent on its own sentences",
-    "split": "write each client's sentences of the corpus, as a simulation splits them, to a file of its own",
+    "server-keys": "create the server's TLS certificate; copy it to every client",
+    "client-keys": "create a client's key pair; copy its public key to the server",
+    "server": "run the server (SuperLink) for all rounds of a run",
+    "client": "run a client (SuperNode) until interrupted",
+    "ledger": "print the privacy cost (ε) of this client's rounds",
+    "split": "write each client's shard of the corpus, as in a simulation, to a CoNLL file",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments ask for; returns the exit code, 2 for what cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m federation", description="A real federation.")
+    """Run the command; return the exit code, 2 for an error."""
+    parser = argparse.ArgumentParser(prog="python -m federation", description="Run a real federation with Flower.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     for name, title in VERBS.items():
-        verbs.add_parser(name, help=title).add_argument("file", type=Path, help="what is agreed, in TOML")
-    chosen = parser.parse_args(arguments)
+        verbs.add_parser(name, help=title).add_argument("file", type=Path, help="agreement of the federation, in TOML")
+    options = parser.parse_args(arguments)
     try:
-        return _do(chosen.verb, configuration.read(chosen.file), chosen.file)
+        return _run(options.verb, configuration.read(options.file), options.file)
     except EpsilonError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
 
 
-def _do(verb: str, agreement: Agreement, file: Path) -> int:
+def _run(verb: str, agreement: Agreement, file: Path) -> int:
     if verb in ("server-keys", "client-keys"):
         from federation.keys import make_client_keys, make_server_keys
 
@@ -52,7 +52,7 @@ def _do(verb: str, agreement: Agreement, file: Path) -> int:
 
         for number, sentences in enumerate(split(agreement.config, Settings.from_environment()), 1):
             text = "\n".join(
-                "".join(f"{token}\t{tag}\n" for token, tag in zip(*both, strict=True)) for both in sentences
+                "".join(f"{token}\t{tag}\n" for token, tag in zip(*sentence, strict=True)) for sentence in sentences
             )
             file.with_name(f"client-{number}.conll").write_text(text, encoding="utf-8")
         return 0
@@ -64,15 +64,15 @@ def _do(verb: str, agreement: Agreement, file: Path) -> int:
 def _ledger(agreement: Agreement) -> int:
     ledger = Ledger(agreement.client)
     for entry in ledger.entries():
-        print(f"{entry.at}  {entry.name}  round {entry.round}  ε = {_shown(entry.epsilon)} at δ = {entry.delta:g}")  # noqa: T201
+        print(f"{entry.at}  {entry.name}  round {entry.round}  ε = {_rounded_up(entry.epsilon)} at δ = {entry.delta:g}")  # noqa: T201
     unit = agreement.config.privacy.kind.protected
     epsilon, delta = ledger.total(unit)
-    print(f"All runs together: ε = {_shown(epsilon)} at δ = {delta:g}, for {unit}")  # noqa: T201
+    print(f"All runs together: ε = {_rounded_up(epsilon)} at δ = {delta:g}, for {unit}")  # noqa: T201
     return 0
 
 
-def _shown(epsilon: float) -> str:
-    """Rounded up: what is shown is never less than what was spent."""
+def _rounded_up(epsilon: float) -> str:
+    """Return ε to three digits, rounded up, so that it is never below the ε spent."""
     return "∞" if math.isinf(epsilon) else f"{math.ceil(epsilon * 1000) / 1000:.3f}"
 
 

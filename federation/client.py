@@ -1,9 +1,10 @@
-"""What a client does in a round: its own sentences, its own noise, its own ledger. No Flower.
+"""The training of a client in a round, with its own sentences, noise and ledger. This module does not import Flower.
 
-*Whose noise counts.* Under ``dp-sgd`` and ``local`` each client adds all of its noise itself: its promise rests on
-nobody. Under ``secure-sum`` it adds a share, and the sum has what was planned where at most a third vanish; the ledger
-counts the share alone all the same, so that it is true even where all others vanish, or the masks are lifted. Seeded
-noise counts as none on a client's own sentences: the seed stands in the file that all have.
+*Noise in the accounting.* Under ``dp-sgd`` and ``local`` each client adds all of its noise itself, so its guarantee
+depends on no other party. Under ``secure-sum`` it adds a share, and the sum has the planned noise if at most a third
+drop out. The ledger nevertheless counts the client's share only, so it holds even if all other clients drop out or the
+masks are removed. Seeded noise on a client's own sentences counts as none: the seed is in the file that all parties
+have.
 """
 
 import datetime
@@ -44,8 +45,13 @@ from federation.ledger import Entry, Ledger
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What leaves a client. update: float64 [weights]. examples: how many sentences it has. epsilon: what the run has
-    cost it so far, by its ledger."""
+    """The message of a client after a round.
+
+    Attributes:
+        update: Update, float64 [weights].
+        examples: Number of sentences of the client.
+        epsilon: ε that the run has spent on the client so far, by its ledger.
+    """
 
     update: np.ndarray
     examples: int
@@ -53,15 +59,15 @@ class Trained:
 
 
 class OwnSentences(CorpusHandle):
-    """All sentences of a client's file or folder, in their order, to train on; nothing is held out."""
+    """A client's file or folder, with all sentences in order as training set and no held-out part."""
 
     @cached_property
     def checksum(self) -> str:
-        """See :class:`CorpusHandle`; another one, since it is read otherwise."""
+        """Checksum, which differs from that of :class:`CorpusHandle`, since the sentences are split differently."""
         return sha256(f"all of {super().checksum}".encode()).hexdigest()
 
     def load(self) -> Corpus:
-        """See :class:`CorpusHandle`."""
+        """Read the corpus; see :class:`CorpusHandle`."""
         from engine.corpus import conll, files
 
         sentences = [
@@ -84,8 +90,10 @@ class OwnSentences(CorpusHandle):
 
 
 def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
-    """The plan as a client of so many sentences knows it: that of a federation whose clients all have as many. What it
-    reads of it is its own part, and what is done to whole clients."""
+    """Return the federated plan for a client with so many sentences, as if all clients had the same number.
+
+    The client reads only its own part, and the mechanism on whole clients.
+    """
     clients, rounds = config.federation.clients, config.federation.rounds
     part = PrivacyPlan.of_piece(config, examples, examples * clients)
     every = np.arange(examples)
@@ -106,7 +114,7 @@ def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
 
 
 def own_epsilon(plan: FederatedPlan, rounds: int) -> float:
-    """What so many rounds cost a client by its own noise alone, ∞ without any."""
+    """Return ε of so many rounds, counting only the client's own noise; ∞ without noise."""
     if plan.server is None:
         return accounting.privacy_spent(plan.parts[0], rounds * plan.rounds[0][0].steps).epsilon
     secure = plan.secure_round(0, 1)
@@ -115,10 +123,11 @@ def own_epsilon(plan: FederatedPlan, rounds: int) -> float:
 
 
 def coarse(update: np.ndarray, noise_std: float) -> np.ndarray:
-    """What a client sends, on a grid as wide as the last digit of the largest noise, of 9.5 standard deviations.
+    """Round the message of a client to a grid as wide as the last digit of the largest noise.
 
-    Noise is drawn in float32. Without this the digits of the update below the noise's last one would leave as they are,
-    and tell for certain which of two updates it was, however strong the noise.
+    The largest noise is 9.5 standard deviations. Noise is generated in float32. Without rounding, the digits of the
+    update below the last digit of the noise would be sent unchanged. They would reveal which of two updates it was,
+    however strong the noise.
     """
     if not noise_std:
         return update
@@ -128,7 +137,22 @@ def coarse(update: np.ndarray, noise_std: float) -> np.ndarray:
 
 
 class Client:
-    """One client of an agreement. Raises InvalidConfig, CorpusError, VectorsMissing, StoreError."""
+    """One client of a federation.
+
+    Attributes:
+        agreement: The agreement of the federation.
+        config: Its configuration.
+        ledger: Privacy ledger of this client.
+        holding: Training data and back end.
+        plan: The federated plan of this client.
+        run: Identity of the run in the ledger.
+
+    Raises:
+        InvalidConfig: If the configuration does not fit the sentences.
+        CorpusError: If a corpus is missing or invalid.
+        VectorsMissing: If word vectors are not installed.
+        StoreError: If stored data cannot be read or written.
+    """
 
     def __init__(self, agreement: Agreement, settings: Settings) -> None:
         self.agreement, self.config = agreement, agreement.config
@@ -143,54 +167,62 @@ class Client:
             tags = embeddings.encode(
                 public, self.config.embeddings, self.config.features, lambda share: None, None
             ).tags
-            if strange := sorted(set(arrays.tags) - set(tags)):
+            if unknown := sorted(set(arrays.tags) - set(tags)):
                 raise CorpusError(
-                    f"data={str(agreement.data)!r} has the tag {strange[0]}, expected those of corpus="
+                    f"data={str(agreement.data)!r} has the unknown tag {unknown[0]}, expected the tags of corpus="
                     f"{self.config.corpus!r}: {', '.join(tags)}"
                 )
             arrays = with_tags(arrays, tags)
         (side,) = build_client_models(self.config, (own,), (overlap,), (arrays,), settings.backend)
-        # All parties have the seed, and can subtract noise that comes from it. A public corpus has nothing to hide.
-        known = agreement.data is not None and self.config.privacy.noise_source == "seeded"
-        self._believable = not overlap.shared[0] and not known
+        # All parties have the seed, and can subtract seeded noise. The sentences of a public corpus are not secret.
+        noise_is_known = agreement.data is not None and self.config.privacy.noise_source == "seeded"
+        self._epsilon_is_valid = not overlap.shared[0] and not noise_is_known
         self._secrets = seeded_secrets(self.config, public.checksum)
         sentences = np.arange(len(side.holding.split))
         if own is public:
-            everybody = plan_of(self.config, public, self._secrets)
-            sentences = everybody.chosen[everybody.sentences[self._index]]
+            plan = plan_of(self.config, public, self._secrets)
+            sentences = plan.chosen[plan.sentences[self._index]]
         self.holding: ClientData = replace(side.holding, split=subset(side.holding.split, sentences))
         self.plan = own_plan(self.config, len(sentences))
         self.run = sha256(f"{agreement.name}\n{run_key(self.config, own.checksum)}".encode()).hexdigest()[:16]
 
     def train(self, common: np.ndarray, round: int) -> Trained:
-        """Book a round (from 0), then train it from the common weights, float32 [size].
+        """Charge a round to the ledger, then train it.
 
-        Raises BudgetExceeded where it was begun before, TrainingFailed where the weights stop being finite, the
-        server's do not fit, or the noise is not what was planned: then nothing leaves.
+        After an error, the client sends nothing.
+
+        Args:
+            common: Common weights, float32 [size].
+            round: Number of the round, from 0.
+
+        Raises:
+            BudgetExceeded: If the round was started before.
+            TrainingFailed: If the server's weights do not fit, the weights are not finite, or the noise check fails.
         """
         plan, visit = self.plan, self._visit(round)
         if common.shape != (self.holding.shared,) or not np.isfinite(common).all():
             raise TrainingFailed(
-                f"The server sent {common.size:,} weights, expected {self.holding.shared:,} finite ones"
+                f"The server sent {common.size:,} weights, expected {self.holding.shared:,} finite weights"
             )
-        epsilon = own_epsilon(plan, round + 1) if self._believable else math.inf
-        self.ledger.book(self._entry(round, epsilon))
+        epsilon = own_epsilon(plan, round + 1) if self._epsilon_is_valid else math.inf
+        self.ledger.charge(self._entry(round, epsilon))
         streams = self._streams()
         monitor = self._monitor(common.size)
-        witness = ClientNoiseMonitor(plan, self._alone, monitor) if monitor and self._alone else None
-        if witness:
-            witness.start_round(common, round)
-        trained = self._trained(common.copy(), visit, streams, monitor if not witness else None)
+        server = self._server_plan
+        client_monitor = ClientNoiseMonitor(plan, server, monitor) if monitor and server else None
+        if client_monitor:
+            client_monitor.start_round(common, round)
+        trained = self._trained(common.copy(), visit, streams, monitor if not client_monitor else None)
         update = message(plan, common, trained, streams, self._index, round)
         if update is None:
-            raise TrainingFailed(f"round={round + 1}: the weights stopped being finite; nothing is sent")
-        if witness:
-            witness.observe(0, trained, update)
+            raise TrainingFailed(f"round={round + 1}: the weights are no longer finite; nothing is sent")
+        if client_monitor:
+            client_monitor.observe(0, trained, update)
         if monitor:
-            self._keep(monitor)
-            verdict = monitor.verdict()
-            if verdict.failed:
-                raise TrainingFailed(f"round={round + 1}: the noise check failed, nothing is sent: {verdict.faults[0]}")
+            self._save_check(monitor)
+            check = monitor.verdict()
+            if check.failed:
+                raise TrainingFailed(f"round={round + 1}: the noise check failed; nothing is sent: {check.faults[0]}")
         if plan.server:
             secure = plan.secure_round(round, common.size)
             update = coarse(update, secure.share if secure else plan.server.noise_std)
@@ -198,13 +230,13 @@ class Client:
 
     def _visit(self, round: int) -> LocalTraining:
         if not 0 <= round < len(self.plan.rounds):
-            raise TrainingFailed(f"The server asks for round {round + 1}, expected 1 to {len(self.plan.rounds)}")
+            raise TrainingFailed(f"The server requested round {round + 1}, expected 1 to {len(self.plan.rounds)}")
         return self.plan.rounds[round][self._index]
 
     def _trained(
         self, weights: np.ndarray, visit: LocalTraining, streams: Secrets | Seeds, monitor: NoiseMonitor | None
     ) -> np.ndarray | None:
-        """The weights after this round's steps, None where they stopped being finite."""
+        """Return the weights after the steps of this round; None if they are not finite."""
         learner = DPSGD(
             self.holding.backend,
             self.plan.parts[visit.part],
@@ -224,14 +256,14 @@ class Client:
         return weights
 
     def _streams(self) -> Secrets | Seeds:
-        """Of this round. Those of the operating system are new each time, and nothing keeps them."""
+        """Return the random streams of a round; those of the operating system are new each time and never saved."""
         if not self.plan.private:
             return Seeds(self.config.seed)
         return Secrets.drawn() if self.config.privacy.noise_source == "system" else self._secrets
 
     @cached_property
-    def _alone(self) -> PrivacyPlan | None:
-        """What is done to this client, as to one of one, in all its rounds."""
+    def _server_plan(self) -> PrivacyPlan | None:
+        """The plan of the mechanism on whole clients, for this client alone in all its rounds."""
         server = self.plan.server
         return replace(server, examples=1, batch_size=1, steps=len(self.plan.rounds)) if server else None
 
@@ -247,7 +279,10 @@ class Client:
         )
 
     def _monitor(self, size: int) -> NoiseMonitor | None:
-        """The noise check of this run, with what it saw in earlier rounds; a key of its own says where it looks."""
+        """Return the noise check of this run with its earlier measurements.
+
+        A secret key of the run selects the weights and steps that the check measures.
+        """
         if not self.plan.private:
             return None
         folder = self.agreement.client / self.run
@@ -255,7 +290,7 @@ class Client:
         key = folder / "check.key"
         if not key.exists():
             key.write_bytes(system.token_bytes(32))
-        plans: Sequence[PrivacyPlan] = [self._alone or self.plan.parts[self._index]]
+        plans: Sequence[PrivacyPlan] = [self._server_plan or self.plan.parts[self._index]]
         unit = self.plan.mechanism.unit
         layers = [(title, where) for title, where in self.holding.layers if where.stop <= size]
         monitor = NoiseMonitor(
@@ -272,17 +307,17 @@ class Client:
                 monitor.state = {name: arrays[name].copy() for name in monitor.state}
         return monitor
 
-    def _keep(self, monitor: NoiseMonitor) -> None:
+    def _save_check(self, monitor: NoiseMonitor) -> None:
         path = self.agreement.client / self.run / "check.npz"
-        with atomic_write(path, "The noise check") as passing:
-            np.savez(passing, **monitor.state)
+        with atomic_write(path, "The noise check") as temporary:
+            np.savez(temporary, **monitor.state)
         (path.parent / "check.json").write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
 
 
 def split(config: SimulationConfig, settings: Settings) -> list[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]:
-    """Tokens and tags of each client's sentences, as a simulation splits them, in their order."""
+    """Return the tokens and tags of each client's sentences, in order, with the partition of a simulation."""
     corpus = corpora.resolve(config.corpus, settings)
     plan = plan_of(config, corpus)
     train = corpus.load().train
-    shards = (plan.chosen[places] for places in plan.sentences)
+    shards = (plan.chosen[indices] for indices in plan.sentences)
     return [[(train[number].tokens, train[number].tags) for number in shard.tolist()] for shard in shards]

@@ -1,6 +1,6 @@
-"""One TOML file → what all parties of a federation agree on, and where this party keeps what is its own.
+"""The agreement of a federation, from a TOML file: the common settings, and the folders of this party.
 
-``[settings]`` has the fields of a simulation, by their own names; the file that was tried with is the one that is used.
+``[settings]`` has the fields of a simulation with the same names, so a file can be tested in a simulation.
 """
 
 import tomllib
@@ -13,8 +13,9 @@ from engine.errors import InvalidConfig
 from engine.validation import integer, number, text
 
 FILE = "EPSILON_FEDERATION"
-"""Variable with the file of an agreement, for processes that Flower starts."""
-_MOST_BYTES = 100_000
+"""Environment variable with the path of the agreement, for processes that Flower starts."""
+_MAX_BYTES = 100_000
+"""Largest size of the file, in bytes."""
 _FIELDS = {
     "": {"name", "settings", "server", "client"},
     "server": {"address", "folder", "seconds"},
@@ -26,11 +27,16 @@ _FIELDS = {
 class Agreement:
     """A federation as one party sees it.
 
-    name: of the run; a run of another name is another run. config: as of a simulation. address: HOST:PORT of the
-    server, as clients reach it. seconds: that the server waits for a client at each of a round's four stages. server:
-    folder of its certificate, keys and results. number: of this client, from 1. client: its own folder, with its key
-    and its ledger. data: its own sentences, a file or a folder; None takes its shard of ``config.corpus``, as in a
-    simulation. port: of this client's own processes, on its loopback.
+    Attributes:
+        name: Name of the run; another name is another run.
+        config: Configuration, as of a simulation.
+        address: HOST:PORT of the server, as clients reach it.
+        seconds: Time that the server waits for a client in each of the four stages of a round.
+        server: Folder of the server's certificate, keys and results.
+        number: Number of this client, from 1.
+        client: Folder of this client, with its key and its ledger.
+        data: File or folder of this client's sentences; None for its shard of ``config.corpus``, as in a simulation.
+        port: Port of this client's own processes on the loopback interface.
     """
 
     name: str
@@ -45,15 +51,18 @@ class Agreement:
 
 
 def read(path: Path) -> Agreement:
-    """The agreement in a file; folders in it are relative to the file's. Raises InvalidConfig."""
+    """Read an agreement; paths in it are relative to its folder.
+
+    Raises InvalidConfig if the file cannot be read or a value is not valid.
+    """
     try:
         data = path.read_bytes()
-        if len(data) > _MOST_BYTES:
-            raise InvalidConfig(f"{path} has {len(data):,} bytes, expected at most {_MOST_BYTES:,}")
+        if len(data) > _MAX_BYTES:
+            raise InvalidConfig(f"{path} has {len(data):,} bytes, expected at most {_MAX_BYTES:,}")
         values = tomllib.loads(data.decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidConfig(f"{path} cannot be read as TOML: {error}") from error
-    _known("", values)
+    _check_fields("", values)
     server, client = _table(values, "server"), _table(values, "client")
     text("name", values.get("name"))
     config = SimulationConfig.from_flat(_table(values, "settings"))
@@ -68,31 +77,31 @@ def read(path: Path) -> Agreement:
     integer("port", client.get("port", 9094), 1, 65_535)
     own = client.get("data")
     if own is not None and config.data_fraction < 1:
-        raise InvalidConfig(f"data_fraction={config.data_fraction:g}, expected 1, since data={own!r} is all used")
-    here = path.resolve().parent
+        raise InvalidConfig(f"data_fraction={config.data_fraction:g}, expected 1: all of data={own!r} is used")
+    folder = path.resolve().parent
     return Agreement(
         name=str(values["name"]),
         config=config,
         address=str(address),
         seconds=float(seconds),
-        server=here / str(server.get("folder", "server")),
+        server=folder / str(server.get("folder", "server")),
         number=int(client.get("number", 1)),
-        client=here / str(client.get("folder", "client")),
-        data=None if own is None else here / str(own),
+        client=folder / str(client.get("folder", "client")),
+        data=None if own is None else folder / str(own),
         port=int(client.get("port", 9094)),
     )
 
 
 def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
-    found = values.get(name, {})
-    if not isinstance(found, dict):
-        raise InvalidConfig(f"{name}={found!r}, expected a table of fields")
+    table = values.get(name, {})
+    if not isinstance(table, dict):
+        raise InvalidConfig(f"{name}={table!r}, expected a table of fields")
     if name in _FIELDS:
-        _known(name, found)
-    return found
+        _check_fields(name, table)
+    return table
 
 
-def _known(where: str, values: dict[str, Any]) -> None:
+def _check_fields(where: str, values: dict[str, Any]) -> None:
     if unknown := sorted(set(values) - _FIELDS[where]):
         table = f"[{where}]" if where else "the file"
         raise InvalidConfig(
@@ -101,20 +110,20 @@ def _known(where: str, values: dict[str, Any]) -> None:
 
 
 def _check(config: SimulationConfig) -> None:
-    """What a simulation can do and this cannot."""
+    """Raise InvalidConfig for settings that only a simulation supports."""
     federation, privacy = config.federation, config.privacy
     if federation.clients < 3:
-        raise InvalidConfig(f"clients={federation.clients}, expected at least 3: of two, each knows the other's update")
+        raise InvalidConfig(f"clients={federation.clients}, expected at least 3: of 2, each learns the other's update")
     if federation.schedule != "averaging":
         raise InvalidConfig(f"schedule={federation.schedule!r}, expected 'averaging'")
     if federation.participants is not None:
         raise InvalidConfig(f"participants={federation.participants}, expected none: all clients join each round")
     if config.platforms:
-        raise InvalidConfig(f"corpus={config.corpus!r}, expected one: it fixes the tags that all clients have")
+        raise InvalidConfig(f"corpus={config.corpus!r}, expected one corpus: it defines the tags of all clients")
     if config.features in IN_CONTEXT:
-        raise InvalidConfig(f"features={config.features!r}, expected 'vectors' or 'shapes': the rest needs TensorFlow")
+        raise InvalidConfig(f"features={config.features!r}, expected 'vectors' or 'shapes': others need TensorFlow")
     if privacy.private and privacy.kind.noise == "server":
         raise InvalidConfig(
-            f"mechanism={privacy.mechanism!r}, expected one by which clients add the noise themselves: a client's "
-            "ledger cannot vouch for noise that the server adds"
+            f"mechanism={privacy.mechanism!r}, expected 'dp-sgd', 'local' or 'secure-sum': a client's ledger cannot "
+            "verify noise that the server adds"
         )

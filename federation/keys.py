@@ -1,4 +1,4 @@
-"""Keys: the server's TLS certificate, and each client's key pair, by which the server authenticates it."""
+"""Keys of a federation: the server's TLS certificate, and the key pair with which the server authenticates a client."""
 
 import datetime
 import ipaddress
@@ -9,10 +9,11 @@ from engine.errors import InvalidConfig
 
 CERTIFICATE, KEY, PUBLIC = "certificate.pem", "key.pem", "key.pub"
 _YEARS = 2
+"""Validity of the certificate, in years."""
 
 
 def make_server_keys(folder: Path, host: str) -> None:
-    """Make a self-signed TLS certificate for this host, with its key. Raises InvalidConfig if a key exists."""
+    """Create a self-signed TLS certificate for this host, with its key. Raises InvalidConfig if a key exists."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,11 +21,11 @@ def make_server_keys(folder: Path, host: str) -> None:
 
     key = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    places: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     try:
-        places.append(x509.IPAddress(ipaddress.ip_address(host)))
+        names.append(x509.IPAddress(ipaddress.ip_address(host)))
     except ValueError:
-        places.append(x509.DNSName(host))
+        names.append(x509.DNSName(host))
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -34,7 +35,7 @@ def make_server_keys(folder: Path, host: str) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=365 * _YEARS))
-        .add_extension(x509.SubjectAlternativeName(list(dict.fromkeys(places))), critical=False)
+        .add_extension(x509.SubjectAlternativeName(list(dict.fromkeys(names))), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -47,7 +48,7 @@ def make_server_keys(folder: Path, host: str) -> None:
 
 
 def make_client_keys(folder: Path) -> None:
-    """Make a client's key (P-384) and its public half for the server. Raises InvalidConfig if a key exists."""
+    """Create a client's secret key (P-384) and its public key for the server. Raises InvalidConfig if a key exists."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -66,6 +67,6 @@ def _write(path: Path, secret: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        raise InvalidConfig(f"{path} is there already, and a key is made once") from error
+        raise InvalidConfig(f"{path} already exists; move it before you create a new key") from error
     with open(handle, "wb") as file:
         file.write(secret)

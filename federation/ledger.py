@@ -1,9 +1,9 @@
-"""What a client has spent on its own sentences, in its own folder, written before the step that spends it.
+"""The privacy ledger of a client: the ε spent on its own sentences, written before the training that spends it.
 
-A line of JSON for each round. It counts the noise of this client alone, so that it stays true whoever else vanishes,
-and whatever the server does with what it is sent. A round is done once: were it done again from other weights, with
-seeded noise the two updates' difference would have none. Several runs add up, ε to ε and δ to δ (basic composition:
-Dwork and Roth 2014, theorem 3.16), which is never too little.
+The file has a line of JSON for each round. It counts the noise of this client only, so it holds even if other clients
+drop out, and whatever the server does with the updates. A round is trained once: in a second training from other
+weights, the difference of the two updates would have no noise if the noise is seeded. Several runs are composed by
+adding their ε and their δ (basic composition: Dwork and Roth 2014, theorem 3.16), which is an upper bound.
 """
 
 import fcntl
@@ -21,8 +21,17 @@ from engine.errors import BudgetExceeded, StoreError
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A round that was begun. run: its identity. name: what people call it. round: from 1. epsilon: what the run has
-    cost with it, from its first round on, ∞ without noise, at delta. unit: what is protected. at: when, ISO 8601."""
+    """A started round.
+
+    Attributes:
+        run: Identity of the run.
+        name: Name of the run.
+        round: Number of the round, from 1.
+        epsilon: ε of the run from its first round to this one, at ``delta``; ∞ without noise.
+        delta: δ.
+        unit: The protected unit.
+        at: Time, ISO 8601.
+    """
 
     run: str
     name: str
@@ -34,28 +43,30 @@ class Entry:
 
 
 class Ledger:
-    """The file ``ledger.jsonl`` of a folder."""
+    """The privacy ledger in the file ``ledger.jsonl`` of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "ledger.jsonl"
 
     def entries(self) -> list[Entry]:
-        """All, the oldest first. Raises StoreError where a line is damaged: what was spent is not known then."""
+        """Return all entries, the oldest first. Raises StoreError if a line is damaged, so the total is unknown."""
         if not self._path.exists():
             return []
         with self._locked("r", fcntl.LOCK_SH) as file:
             return self._read(file)
 
-    def book(self, entry: Entry) -> None:
-        """Write it down, on the disk, before its round is trained. Raises BudgetExceeded for a round that was begun
-        before, StoreError where it cannot be written."""
+    def charge(self, entry: Entry) -> None:
+        """Write an entry to the disk, before its round is trained.
+
+        Raises BudgetExceeded if the round was started before, and StoreError if the entry cannot be written.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._locked("a+", fcntl.LOCK_EX) as file:
             file.seek(0)
-            if any((one.run, one.round) == (entry.run, entry.round) for one in self._read(file)):
+            if any((earlier.run, earlier.round) == (entry.run, entry.round) for earlier in self._read(file)):
                 raise BudgetExceeded(
-                    f"round={entry.round} of the run {entry.name!r} was begun before, and a round is done once: "
-                    "give a new run another name"
+                    f"round={entry.round} of the run {entry.name!r} was started before; a round is trained only once. "
+                    "Give a new run another name"
                 )
             value = asdict(entry) | {"epsilon": None if math.isinf(entry.epsilon) else entry.epsilon}
             file.write(json.dumps(value) + "\n")
@@ -63,14 +74,13 @@ class Ledger:
             os.fsync(file.fileno())
 
     def total(self, unit: str) -> tuple[float, float]:
-        """ε and δ of all runs that protect this unit, one after another; a run that protects another one counts as
-        unprotected."""
+        """Return ε and δ of all runs, composed; a run that protects another unit has ε = ∞."""
         last: dict[str, Entry] = {}
         for entry in self.entries():
-            known = last.get(entry.run)
-            last[entry.run] = entry if known is None or entry.epsilon >= known.epsilon else known
-        found = last.values()
-        return sum(e.epsilon if e.unit == unit else math.inf for e in found), min(1.0, sum(e.delta for e in found))
+            largest = last.get(entry.run)
+            last[entry.run] = entry if largest is None or entry.epsilon >= largest.epsilon else largest
+        runs = last.values()
+        return sum(e.epsilon if e.unit == unit else math.inf for e in runs), min(1.0, sum(e.delta for e in runs))
 
     @contextmanager
     def _locked(self, mode: str, lock: int) -> Iterator[IO[str]]:
@@ -79,24 +89,24 @@ class Ledger:
                 fcntl.flock(file, lock)
                 yield file
         except OSError as error:
-            raise StoreError(f"The ledger {self._path} cannot be used: {error}.") from error
+            raise StoreError(f"The ledger {self._path} cannot be read or written: {error}.") from error
 
     def _read(self, file: IO[str]) -> list[Entry]:
-        found = []
+        entries = []
         for number, line in enumerate(file, 1):
             try:
                 value = json.loads(line)
                 value["epsilon"] = math.inf if value["epsilon"] is None else float(value["epsilon"])
                 value["delta"], value["round"] = float(value["delta"]), int(value["round"])
                 if not (value["epsilon"] >= 0 and 0 <= value["delta"] <= 1):
-                    raise ValueError("ε or δ is none")
-                found.append(Entry(**value))
+                    raise ValueError("ε or δ is out of range")
+                entries.append(Entry(**value))
             except (ValueError, TypeError, KeyError) as error:
                 raise StoreError(
-                    f"Line {number} of the ledger {self._path} is damaged ({error}): what was spent is not known, and "
+                    f"Line {number} of the ledger {self._path} is damaged ({error}): the ε spent is unknown, and "
                     "nothing is trained."
                 ) from error
-        return found
+        return entries
 
 
 _FLAGS = {"r": os.O_RDONLY, "a+": os.O_RDWR | os.O_CREAT | os.O_APPEND}

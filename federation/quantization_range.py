@@ -6,12 +6,11 @@ from engine.federated.secagg.distributed_noise import per_client_noise_std
 from engine.federated.secagg.quantization import DEVIATIONS
 
 _PLAIN = 8.0
-"""Bound on a tagger's weights, and so on their changes, with a wide margin."""
+"""Bound on the absolute weights of a tagger, and so on their changes, with a wide margin."""
 
 
 def span(config: SimulationConfig) -> float:
-    """Return the largest absolute change of a weight that an upload can represent; larger ones are clipped after the
-    noise.
+    """Return the largest absolute change of a weight in an upload; larger changes are clipped after the noise.
 
     For client-level mechanisms it is the clip norm plus ten standard deviations of a client's noise.
     """

@@ -1,4 +1,4 @@
-"""What the server of a real federation does with the mean of a round. No Flower."""
+"""The common model of a real federation on the server. This module does not import Flower."""
 
 import json
 import math
@@ -14,8 +14,14 @@ from federation.configuration import Agreement
 
 
 class Server:
-    """Keeps the common weights, scores them on the public corpus, and writes ``rounds.json`` and ``tagger.npz`` into
-    the server's folder. most_examples: sentences that a client may have at most, for the weights of the mean."""
+    """The common weights, scored on the public corpus, and the files of the server's folder.
+
+    The files are ``rounds.json``, with the scores of each round, and ``tagger.npz``, the final model.
+
+    Attributes:
+        weights: Common weights, float32 [size].
+        most_examples: Largest number of sentences of a client, for the weights of the mean.
+    """
 
     def __init__(self, agreement: Agreement, settings: Settings) -> None:
         self._agreement, self._settings = agreement, settings
@@ -27,14 +33,26 @@ class Server:
         self._clients, self._epsilon = 0, 0.0
 
     def move(self, round: int, mean: np.ndarray, clients: int, epsilon: float) -> None:
-        """Take the mean update [size] of so many clients into the weights. epsilon: of the one who paid most."""
+        """Add the mean update of a round to the common weights.
+
+        Args:
+            round: Number of the round, from 1.
+            mean: Mean update, [size].
+            clients: Number of clients in the mean.
+            epsilon: Worst-case ε over clients.
+
+        Raises:
+            InvalidConfig: If the mean has another size or is not finite.
+        """
         if not np.isfinite(mean).all() or mean.shape != self.weights.shape:
-            raise InvalidConfig(f"round={round}: the mean has {mean.size:,} weights, expected {self.weights.size:,}")
+            raise InvalidConfig(
+                f"round={round}: the mean has {mean.size:,} weights, expected {self.weights.size:,} finite weights"
+            )
         self.weights[:] = self.weights + mean
         self._clients, self._epsilon = clients, max(self._epsilon, epsilon)
 
-    def ends(self, round: int) -> None:
-        """Score what there is after a round (0: before the first), and write it down."""
+    def end_round(self, round: int) -> None:
+        """Score the model after a round, and write the scores; do nothing for 0, before the first round."""
         if round:
             self._run.average.follow()
             self._rounds.append({"round": round, "clients": self._clients, **self._scores("validation")})
@@ -46,7 +64,7 @@ class Server:
         return {"f1": scores.f1, "epsilon": None if math.isinf(self._epsilon) else self._epsilon}
 
     def finish(self) -> None:
-        """Score on the test part, and keep the tagger."""
+        """Score the model on the test set, and save it."""
         self._rounds.append({"test": True, **self._scores("test")})
         self._write()
         Model(
@@ -63,5 +81,5 @@ class Server:
         ).save(self._agreement.server / "tagger.npz")
 
     def _write(self) -> None:
-        with atomic_write(self._agreement.server / "rounds.json", "What the rounds gave") as passing:
-            passing.write_text(json.dumps(self._rounds, indent=1), encoding="utf-8")
+        with atomic_write(self._agreement.server / "rounds.json", "The scores of the rounds") as temporary:
+            temporary.write_text(json.dumps(self._rounds, indent=1), encoding="utf-8")

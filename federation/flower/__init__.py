@@ -1,1 +1,1 @@
-"""What needs Flower (flwr 1.41): messages, secure aggregation, processes. Installed by `make federation`."""
+"""The part that needs Flower (flwr 1.41, `make federation`): messages, secure aggregation and processes."""

@@ -1,11 +1,10 @@
-"""Flower's SecAgg+ (Bell et al. 2020), with two things mended.
+"""Flower's SecAgg+ (Bell et al. 2020), with two fixes.
 
-*Masks.* Flower folds the 32 bytes that two clients agree on to 32 bits and draws masks from a Mersenne Twister: whoever
-has the uploads can try all of them. Here a mask is made by ChaCha20 from all 32 bytes, as in the simulation.
+*Masks.* Flower folds the shared key of two clients, 32 bytes, to 32 bits, and generates masks with a Mersenne Twister:
+an attacker with the uploads can try all seeds. Here ChaCha20 generates a mask from all 32 bytes, as in the simulation.
 
-*Clients that vanish.* Flower asks for the shares of all clients that were called, also of those who vanished before
-they had given out any, and the round is lost. Here those are forgotten: they masked nothing, and
-nobody masked for them.
+*Dropouts.* Flower requests shares for all sampled clients, including clients that dropped out before sending shares,
+and the round fails. Here those clients are excluded: they masked nothing, and no client added a mask for them.
 """
 
 import importlib
@@ -17,15 +16,24 @@ from flwr.server.workflow.secure_aggregation.secaggplus_workflow import SecAggPl
 from engine.federated.secagg.crypto import mask
 
 MODULUS = 1 << 32
+"""Modulus of the masked uploads."""
 _DRAW_MASKS = (
-    "flwr.client.mod.secure_aggregation.secaggplus_mod",  # by name: its package has a function that is called the same
+    "flwr.client.mod.secure_aggregation.secaggplus_mod",  # by name: its package has a function of the same name
     "flwr.server.workflow.secure_aggregation.secaggplus_workflow",
 )
 
 
 def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """A mask of each shape, int64, uniform below 2³² for whoever does not have the seed. Raises ValueError for another
-    modulus."""
+    """Return a mask of each shape, int64, uniform below 2³² to a party without the seed.
+
+    Args:
+        seed: Shared key of two clients, or seed of a self mask.
+        modulus: Modulus of the masks; it must be ``MODULUS``.
+        shapes: Shapes of the masks.
+
+    Raises:
+        ValueError: If the modulus is another one.
+    """
     if modulus != MODULUS:
         raise ValueError(f"modulus={modulus}, expected {MODULUS}")
     sizes = [int(np.prod(shape)) for shape in shapes]
@@ -34,9 +42,11 @@ def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[np.n
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def mend() -> None:
-    """Put these masks in the place of Flower's, in this process. Raises AttributeError where another version of Flower
-    draws them elsewhere."""
+def patch_flower() -> None:
+    """Replace Flower's masks by :func:`masks` in this process.
+
+    Raises AttributeError if this version of Flower generates masks elsewhere.
+    """
     for name in _DRAW_MASKS:
         module = importlib.import_module(name)
         module.pseudo_rand_gen  # noqa: B018
@@ -44,18 +54,18 @@ def mend() -> None:
 
 
 class Aggregation(SecAggPlusWorkflow):
-    """SecAgg+ of a round whose clients may vanish at any stage."""
+    """SecAgg+ of a round whose clients may drop out at any stage."""
 
     def share_keys_stage(self, grid, context, state: WorkflowState) -> bool:  # type: ignore[no-untyped-def]
-        """See :class:`SecAggPlusWorkflow`; who has shared no keys is no part of what follows."""
-        enough: bool = super().share_keys_stage(grid, context, state)
+        """Share keys; see :class:`SecAggPlusWorkflow`. Clients that sent no shares leave the round."""
+        above_threshold: bool = super().share_keys_stage(grid, context, state)
         state.sampled_node_ids = set(state.active_node_ids)
         state.nid_to_neighbours = {
             node: state.nid_to_neighbours[node] & state.active_node_ids for node in state.active_node_ids
         }
-        return enough
+        return above_threshold
 
 
 def levels(clients: int) -> int:
-    """Into how many steps a weight's range is cut: the finest for which so many uploads stay below the modulus."""
+    """Return the number of quantisation levels of a weight: the most for which the sum stays below the modulus."""
     return 1 << (31 - clients.bit_length())

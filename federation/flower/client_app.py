@@ -1,6 +1,6 @@
-"""The client's half: Flower's SecAgg+ around one round of :class:`federation.client.Client`.
+"""The ClientApp: Flower's SecAgg+ around one round of :class:`federation.client.Client`.
 
-Each message is read by a process of its own, which ends with it.
+Flower starts a separate process for each message.
 """
 
 import numpy as np
@@ -13,17 +13,19 @@ from flwr.compat.client.client import Client as FlowerClient
 from engine.settings import Settings
 from federation.client import Client
 from federation.configuration import Agreement
-from federation.flower.aggregation import mend
+from federation.flower.aggregation import patch_flower
 from federation.flower.server_validation import Guard
 from federation.quantization_range import span
 
 
-class _Trains(FlowerClient):
+class _TrainingClient(FlowerClient):
+    """A Flower client that trains one round."""
+
     def __init__(self, agreement: Agreement) -> None:
         self._agreement = agreement
 
     def fit(self, ins: FitIns) -> FitRes:
-        """A round, as the server counts it, from the common weights."""
+        """Train the requested round from the common weights."""
         client = Client(self._agreement, Settings.from_environment())
         (common,) = parameters_to_ndarrays(ins.parameters)
         trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))
@@ -35,13 +37,12 @@ class _Trains(FlowerClient):
         )
 
 
-def app_of(agreement: Agreement) -> ClientApp:
-    """What answers the server's messages."""
-    mend()
+def build_client_app(agreement: Agreement) -> ClientApp:
+    """Return the app that answers the server's messages, and apply the fixes to Flower."""
+    patch_flower()
 
-    def made(context: Context) -> FlowerClient:
-        return _Trains(agreement)
+    def build_client(context: Context) -> FlowerClient:
+        return _TrainingClient(agreement)
 
-    return ClientApp(
-        client_fn=made, mods=[Guard(agreement.config.federation.clients, span(agreement.config)), secaggplus_mod]
-    )
+    guard = Guard(agreement.config.federation.clients, span(agreement.config))
+    return ClientApp(client_fn=build_client, mods=[guard, secaggplus_mod])

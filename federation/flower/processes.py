@@ -1,4 +1,4 @@
-"""Flower's processes, started with what is agreed: TLS, keys, no telemetry, no code from elsewhere."""
+"""Start of Flower's processes: SuperLink and SuperNode with TLS, keys, no telemetry, and no code from other parties."""
 
 import os
 import signal
@@ -16,18 +16,30 @@ from federation.keys import CERTIFICATE, KEY
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _BIN = Path(sys.prefix) / "bin"
-_WAIT, _AGAIN = 60.0, 2.0
-"""Seconds for the server to answer, and until a client tries again."""
+_START_TIMEOUT, _RETRY_DELAY = 60.0, 2.0
+"""Time in which the server must answer, and delay before a client starts its SuperNode again, in seconds."""
 
 
 def run_server(agreement: Agreement, file: Path) -> int:
-    """A run from its first round to its last: serve, let in the clients whose keys are there, train, end."""
+    """Run the server for all rounds: start the SuperLink, register the clients' public keys, train, and stop.
+
+    Args:
+        agreement: The agreement.
+        file: Its file.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        InvalidConfig: If the certificate is missing, or the number of public keys is not the number of clients.
+        ClusterError: If a Flower process fails, or the run ends without a model.
+    """
     folder, host_port = agreement.server, agreement.address
     keys = sorted((folder / "clients").glob("*.pub"))
     clients = agreement.config.federation.clients
     if len(keys) != clients:
         raise InvalidConfig(f"{folder / 'clients'} has {len(keys)} public keys (*.pub), expected {clients}")
-    certificate = _there(folder / CERTIFICATE, "python -m federation server-keys FILE")
+    certificate = _required_file(folder / CERTIFICATE, "python -m federation server-keys FILE")
     tagger = folder / "tagger.npz"
     tagger.unlink(missing_ok=True)
     home = folder / "flower"
@@ -50,28 +62,36 @@ def run_server(agreement: Agreement, file: Path) -> int:
     options = ["--enable-supernode-auth", "--disable-runtime-dependency-installation", "--host", host, "--port", port]
     link = subprocess.Popen([_BIN / "flower-superlink", *tls, *options], env=env)
     try:
-        _answers(link, host, int(port))
+        _wait_for_server(link, host, int(port))
         for key in keys:
             subprocess.run([_BIN / "flwr", "supernode", "register", key, "federation"], env=env, check=True)
         command: list[str | Path] = [_BIN / "flwr", "run", REPOSITORY / "federation" / "app", "federation", "--stream"]
         subprocess.run(command, env=env, check=True)
     except subprocess.CalledProcessError as error:
         raise ClusterError(
-            f"{Path(error.cmd[0]).name} ended with {error.returncode}; the lines above say why"
+            f"{Path(error.cmd[0]).name} failed with exit code {error.returncode}; see the output above"
         ) from error
     finally:
         link.terminate()
         link.wait()
     if not tagger.exists():
-        raise ClusterError(f"The run ended without a tagger; {folder / 'rounds.json'} says how far it came")
+        raise ClusterError(f"The run ended without a model; {folder / 'rounds.json'} has the finished rounds")
     return 0
 
 
 def run_client(agreement: Agreement, file: Path) -> NoReturn:
-    """Take part until it is ended. What Flower starts for a message is this installation's own code."""
+    """Run a client until interrupted. For each message, Flower starts the code of this installation.
+
+    Args:
+        agreement: The agreement.
+        file: Its file.
+
+    Raises:
+        InvalidConfig: If the certificate or the key is missing.
+    """
     folder = agreement.client
-    certificate = _there(folder / CERTIFICATE, f"copy the server's {CERTIFICATE}")
-    key = _there(folder / KEY, "python -m federation client-keys FILE")
+    certificate = _required_file(folder / CERTIFICATE, f"copy the server's {CERTIFICATE}")
+    key = _required_file(folder / KEY, "python -m federation client-keys FILE")
     own = folder / "bin"
     own.mkdir(exist_ok=True, mode=0o700)
     program = own / "flwr-clientapp"
@@ -87,18 +107,18 @@ def run_client(agreement: Agreement, file: Path) -> NoReturn:
     ]
     env = _environment(file, home, own)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    while True:  # the server may not know the key yet, or not be there
+    while True:  # the server may not have registered the key yet, or may not be running
         node = subprocess.Popen(command, env=env)
         try:
             node.wait()
         finally:
             node.terminate()
             node.wait()
-        time.sleep(_AGAIN)
+        time.sleep(_RETRY_DELAY)
 
 
 def _environment(file: Path, home: Path, *first: Path) -> Mapping[str, str]:
-    """Of Flower's processes: what they find first, and that they tell nobody what they do."""
+    """Return the environment of Flower's processes, without telemetry; ``first`` are the first folders of PATH."""
     path = os.pathsep.join([*map(str, first), str(_BIN), os.environ.get("PATH", "")])
     return os.environ | {
         "PATH": path,
@@ -110,19 +130,19 @@ def _environment(file: Path, home: Path, *first: Path) -> Mapping[str, str]:
     }
 
 
-def _there(path: Path, what_to_do: str) -> Path:
+def _required_file(path: Path, remedy: str) -> Path:
     if not path.is_file():
-        raise InvalidConfig(f"{path} is missing: {what_to_do}")
+        raise InvalidConfig(f"{path} is missing: {remedy}")
     return path
 
 
-def _answers(link: subprocess.Popen[bytes], host: str, port: int) -> None:
-    """Wait until the server does. Raises ClusterError where it ends first."""
-    until = time.monotonic() + _WAIT
-    while time.monotonic() < until and link.poll() is None:
+def _wait_for_server(link: subprocess.Popen[bytes], host: str, port: int) -> None:
+    """Wait until the server accepts connections. Raises ClusterError if it ends or does not answer in time."""
+    deadline = time.monotonic() + _START_TIMEOUT
+    while time.monotonic() < deadline and link.poll() is None:
         try:
             socket.create_connection((host, port), 1).close()
             return
         except OSError:
             time.sleep(0.2)
-    raise ClusterError(f"The server does not answer at {host}:{port}; the lines above say why")
+    raise ClusterError(f"The server does not answer at {host}:{port}; see the output above")

@@ -1,4 +1,4 @@
-"""The server's half: rounds of SecAgg+, and after each the common weights, scored on the public corpus."""
+"""The ServerApp: rounds of SecAgg+, after each of which the common model is scored on the public corpus."""
 
 import os
 import time
@@ -18,14 +18,14 @@ from flwr.serverapp.grid import Grid
 from engine.settings import Settings
 from federation import configuration
 from federation.configuration import FILE
-from federation.flower.aggregation import MODULUS, Aggregation, levels, mend
-from federation.flower.server_validation import least
+from federation.flower.aggregation import MODULUS, Aggregation, levels, patch_flower
+from federation.flower.server_validation import reconstruction_threshold
 from federation.quantization_range import span
 from federation.server import Server
 
 
-class _Rounds(FedAvg):
-    """All clients in each round; the sum that was opened moves the weights."""
+class _AllClients(FedAvg):
+    """A strategy with all clients in each round; the unmasked mean is added to the common weights."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _Rounds(FedAvg):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Who was there once is asked in each round: as many as were agreed, and who is back takes part again."""
+        """Request an update from every client that has ever connected, so that returning clients take part again."""
         ins = FitIns(parameters, {"round": server_round - 1})
         self._clients |= client_manager.all()
         return [(proxy, ins) for proxy in self._clients.values()]
@@ -55,7 +55,7 @@ class _Rounds(FedAvg):
         return []
 
     def evaluate(self, server_round: int, parameters: Parameters) -> None:
-        self._server.ends(server_round)
+        self._server.end_round(server_round)
 
 
 app = ServerApp()
@@ -63,8 +63,8 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """A run from its first round to its last."""
-    mend()
+    """Run all rounds, when all clients have connected."""
+    patch_flower()
     agreement = configuration.read(Path(os.environ[FILE]))
     server = Server(agreement, Settings.from_environment())
     clients = agreement.config.federation.clients
@@ -73,11 +73,11 @@ def main(grid: Grid, context: Context) -> None:
     legacy = LegacyContext(
         context=context,
         config=ServerConfig(num_rounds=agreement.config.federation.rounds),
-        strategy=_Rounds(server),
+        strategy=_AllClients(server),
     )
     aggregation = Aggregation(
         num_shares=clients,
-        reconstruction_threshold=least(clients),
+        reconstruction_threshold=reconstruction_threshold(clients),
         max_weight=float(server.most_examples),
         clipping_range=span(agreement.config),
         quantization_range=levels(clients),

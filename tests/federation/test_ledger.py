@@ -21,16 +21,16 @@ def test_rounds_of_a_run_are_priced_together_and_runs_add_up(tmp_path):
         dataclasses.replace(FIRST, round=2, epsilon=1.25),
         dataclasses.replace(FIRST, run="b", epsilon=0.5, delta=2e-5),
     ):
-        ledger.book(entry)
+        ledger.charge(entry)
     assert ledger.total(SENTENCE) == pytest.approx((1.75, 3e-5))
     assert [entry.round for entry in Ledger(tmp_path).entries()] == [1, 2, 1]
 
 
 def test_a_round_is_done_once(tmp_path):
     ledger = Ledger(tmp_path)
-    ledger.book(FIRST)
-    with pytest.raises(BudgetExceeded, match="done once"):
-        ledger.book(dataclasses.replace(FIRST, epsilon=0.1))
+    ledger.charge(FIRST)
+    with pytest.raises(BudgetExceeded, match="trained only once"):
+        ledger.charge(dataclasses.replace(FIRST, epsilon=0.1))
     assert ledger.total(SENTENCE)[0] == 1.0
 
 
@@ -45,33 +45,33 @@ def test_of_two_concurrent_bookings_of_a_round_one_raises_budget_exceeded(tmp_pa
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(Ledger, "_read", read_and_wait)
-        errors = [booking.exception() for booking in [pool.submit(Ledger(tmp_path).book, FIRST) for _ in range(2)]]
+        errors = [booking.exception() for booking in [pool.submit(Ledger(tmp_path).charge, FIRST) for _ in range(2)]]
     assert [type(error) for error in errors if error] == [BudgetExceeded]
     assert Ledger(tmp_path).entries() == [FIRST]
 
 
 def test_without_noise_or_for_another_unit_nothing_is_promised(tmp_path):
     ledger = Ledger(tmp_path)
-    ledger.book(FIRST)
+    ledger.charge(FIRST)
     assert ledger.total("one client, with all its sentences")[0] == math.inf
-    ledger.book(dataclasses.replace(FIRST, run="b", epsilon=math.inf))
+    ledger.charge(dataclasses.replace(FIRST, run="b", epsilon=math.inf))
     assert ledger.total(SENTENCE)[0] == math.inf
 
 
 @pytest.mark.parametrize("line", ["{", '{"run": "a"}', "[]", '{"epsilon": -1, "delta": 0, "round": 1}'])
 def test_what_is_damaged_counts_as_unknown_and_nothing_is_booked_on_top(tmp_path, line):
     ledger = Ledger(tmp_path)
-    ledger.book(FIRST)
+    ledger.charge(FIRST)
     path = tmp_path / "ledger.jsonl"
     path.write_text(path.read_text() + line + "\n")
     before = path.read_bytes()
     with pytest.raises(StoreError, match="Line 2"):
         ledger.total(SENTENCE)
     with pytest.raises(StoreError, match="Line 2"):
-        ledger.book(dataclasses.replace(FIRST, round=2))
+        ledger.charge(dataclasses.replace(FIRST, round=2))
     assert path.read_bytes() == before
 
 
 def test_nobody_else_may_read_it(tmp_path):
-    Ledger(tmp_path).book(FIRST)
+    Ledger(tmp_path).charge(FIRST)
     assert stat.S_IMODE((tmp_path / "ledger.jsonl").stat().st_mode) == 0o600

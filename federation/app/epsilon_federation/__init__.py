@@ -1,10 +1,10 @@
-"""The app that Flower carries: what it names is installed where it runs."""
+"""The app that Flower sends to its processes; the packages that it imports are installed there."""
 
 from flwr.clientapp import ClientApp
 
 from federation.flower.server_app import app as server
 
 client = ClientApp()
-"""Flower wants one; no client of ours runs it."""
+"""Placeholder that Flower requires; no client of this federation runs it."""
 
 __all__ = ["client", "server"]
