@@ -7,7 +7,8 @@ al. 2017).
 
 Under DP-SGD a client clips the gradient of all its weights and adds noise to it, including the private head. The
 message is a part of that gradient, and the private head learns from nothing else. If only the message were clipped and
-noisy, a sentence could still change the private head without bound, and through it the later messages of all clients.
+noisy, a sentence could still change the private head without bound. Through it, the sentence could change the later
+messages of all clients.
 
 Joint training can end early (``together``): after that share of the rounds, each client trains alone, from its current
 weights and with the common moments. Nothing is sent any more.

@@ -113,7 +113,7 @@ def participants_of_rounds(
     """Return the participants of each round, ascending.
 
     If the mechanism samples clients, each of the n clients joins independently with probability m/n, as its accounting
-    assumes, and a round may have no participant. Otherwise m clients are sampled without replacement.
+    assumes. A round may then have no participant. Otherwise m clients are sampled without replacement.
 
     Args:
         federation: The federated settings.

@@ -2,10 +2,10 @@
 
 *FederatedAveraging* (McMahan et al. 2017, algorithm 1): the new weights are the mean of the clients' weights, with
 weights by examples or equal ones: w + Σ a_k (w_k − w) / Σ a_k. *DP-FedAvg* (McMahan et al. 2018, algorithm 1, with
-fixed denominator): the server scales each update w_k − w down to L2 norm C, adds N(0, σ²C²) to each weight of the sum,
-and divides by the expected number of participants. *Local*: each client adds that noise to its own clipped update
-before sending it (:mod:`engine.federated.client_update`), and the server takes the mean. *Secure aggregation*: updates
-are masked, and the server unmasks only their sum (:mod:`engine.federated.secagg.aggregation_round`).
+fixed denominator): the server scales each update w_k − w down to L2 norm C and adds N(0, σ²C²) to each weight of the
+sum. It divides the sum by the expected number of participants. *Local*: each client adds that noise to its own clipped
+update before sending it (:mod:`engine.federated.client_update`), and the server takes the mean. *Secure aggregation*:
+updates are masked, and the server unmasks only their sum (:mod:`engine.federated.secagg.aggregation_round`).
 """
 
 from collections.abc import Sequence

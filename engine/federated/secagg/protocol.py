@@ -13,8 +13,8 @@ adds a self mask. A client sends four messages, each once:
    forwards the ciphertexts.
 3. *masked*: the upload with all masks.
 4. *answers*: the server names the clients whose uploads arrived. The clients send their shares of the seeds of these
-   clients, and of the keys of the clients that dropped out, never both of one client. The server removes the remaining
-   masks from the sum.
+   clients, and of the keys of dropped-out clients, never both of one client. The server removes the remaining masks
+   from the sum.
 
 **Assumptions.** The server is honest but curious. Channels are authenticated, and the server forwards the clients' own
 public keys: an attacker who can replace them reads everything. Secret keys are derived from 32 bytes for each client.

@@ -2,15 +2,16 @@
 
 A mask that is uniform over a ring makes any value uniform that it is added to; no mask does so for real numbers. The
 ring is that of 2³², not 2⁶⁴: an upload stays at 4 bytes a weight, as in float32, and the *quantum*, the value of the
-integer 1, is small enough. With C = 1, σ = 1, 20 clients and up to 6 dropouts it is 2⁻²⁴, 6·10⁻⁸ of σC, the distance of
-float32 numbers just below one. A ring of 2⁶⁴ would double the bytes and masks for a finer quantum.
+integer 1, is small enough. With C = 1, σ = 1, 20 clients and up to 6 dropouts it is 2⁻²⁴, or 6·10⁻⁸ of σC. That is the
+distance of float32 numbers just below one. A ring of 2⁶⁴ would double the bytes and masks for a finer quantum.
 
-*No overflow.* An upload is the sum of an update of L2 norm at most C, thus at most C on each weight, and a share of
-noise with standard deviation s. Its weights must be within C + 10 s, and the quantum is such that n uploads of that
-size stay between −2³¹ and 2³¹. Larger values raise an error; they are neither wrapped nor clipped. Gaussian noise
-exceeds ten standard deviations with probability 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 clients and 600,500 weights
-(:meth:`FixedPoint.overflow_probability`). The engine's own noise never does, since it ends at 9.4: an error means that
-an update was not clipped. The error depends on the sentences, so its probability is a bound on its addition to δ.
+*No overflow.* An upload is the sum of an update and a share of noise with standard deviation s. The update has L2 norm
+at most C, thus at most C on each weight. The weights of an upload must be within C + 10 s, and the quantum is such that
+n uploads of that size stay between −2³¹ and 2³¹. Larger values raise an error; they are neither wrapped nor clipped.
+Gaussian noise exceeds ten standard deviations with probability 1.5·10⁻²³ a weight, below 2·10⁻¹⁶ for 20 clients and
+600,500 weights (:meth:`FixedPoint.overflow_probability`). The engine's own noise never does, since it ends at 9.4: an
+error means that an update was not clipped. The error depends on the sentences, so its probability is a bound on its
+addition to δ.
 
 *Rounding.* The quantum is a power of two, so integers convert to float64 and back without loss. Each weight of an
 upload is rounded to the nearest multiple, by at most half a quantum (:meth:`FixedPoint.error`). The direction of
