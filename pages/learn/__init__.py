@@ -1,1 +1,1 @@
-"""The page Learn: seven lessons, each with a question, a guess and a picture to play with."""
+"""Page Learn: seven interactive lessons, each with a question, a guess and a chart."""

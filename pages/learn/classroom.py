@@ -1,4 +1,4 @@
-"""Class mode: what is projected for many people. Large type, nothing around it, arrow keys, a QR code of the link."""
+"""Class mode for a projector: large type, no header or sidebar, arrow keys, and a QR code of the link."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -17,7 +17,7 @@ _STYLE = """
 _KEYS = """
 export default function () {
   const own = "input, textarea, select, [contenteditable], [role=slider], [role=tab], [role=radio], [role=combobox], " +
-    "[role=listbox], [role=grid]";  // these use the arrow keys themselves
+    "[role=listbox], [role=grid]";  // elements with their own arrow keys
   const press = event => {
     const key = { ArrowLeft: "lesson_back", ArrowRight: "lesson_next" }[event.key];
     const held = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
@@ -36,30 +36,33 @@ def _keys() -> ComponentRenderer:
 
 
 def begin() -> None:
-    """Clear the room around the lesson, and let ← and → lead from lesson to lesson."""
+    """Hide header and sidebar, and bind ← and → to the previous and the next lesson."""
     st.html(f"<style>{_STYLE}</style>")
     _keys()(key="arrow_keys", height=1)
 
 
 def share(polls: bool) -> None:
-    """The link of what is shown now: as a QR code where a phone could open it, and why not where it could not. polls:
-    whether phones can reach the poll."""
+    """Show the link of the page as a QR code, or the reason why phones cannot open it.
+
+    Args:
+        polls: Whether this dashboard allows polls.
+    """
     fields = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
     link = f"{st.context.url or ''}?{urlencode(fields)}"
     if on_this_machine(link):
-        rest = "" if polls else " For guesses from phones, start the dashboard with EPSILON_POLL_ADDRESS=8600."
-        st.caption(f"This page's link opens on this machine only: {address.plain(link)}.{rest}")
+        advice = "" if polls else " To collect guesses from phones, start the dashboard with EPSILON_POLL_ADDRESS=8600."
+        st.caption(f"This page's link opens on this machine only: {address.plain(link)}.{advice}")
     else:
-        code(link)
+        show_qr_code(link)
 
 
-def code(link: str) -> None:
-    """A link that phones can open, as a picture and in letters."""
+def show_qr_code(link: str) -> None:
+    """Show a link for phones as a QR code and as text."""
     st.html(qr.image(link))
     st.markdown(f"**{address.plain(link)}**")
 
 
 def on_this_machine(link: str) -> bool:
-    """Whether a link leads to the machine that it is opened on."""
+    """Return whether the host of a link is the local machine, so that other machines cannot open it."""
     host = urlsplit(link).hostname or "localhost"
     return host == "localhost" or host.endswith(".localhost") or host == "::1" or host.startswith("127.")

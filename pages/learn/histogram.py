@@ -1,26 +1,26 @@
-"""What a class guessed, as a picture: no streamlit."""
+"""Histogram of the guesses of a class. Without Streamlit."""
 
 import plotly.graph_objects as go
 
 from engine.lessons.poll import Tally
-from pages.learn.lesson import shown
+from pages.learn.lesson import with_unit
 from pages.shared import palette
 from pages.shared.charts import plain_layout
 
 
 def picture(tally: Tally, *, height: int) -> go.Figure:
-    """How many phones sent which number, with the median as a line."""
+    """Draw the number of phones by guess, with a line at the median; the height is in pixels."""
     edges, counts = tally.bins()
     asked, width = tally.question, edges[1] - edges[0]
     last = [min(right - asked.step / 2, asked.high) for right in edges[1:]]
-    spans = [(left + asked.step / 2, right) for left, right in zip(edges[:-1], last, strict=True)]
-    names = [f"{low:g}" if low >= high else f"{low:g} to {high:g}" for low, high in spans]
+    ranges = [(left + asked.step / 2, right) for left, right in zip(edges[:-1], last, strict=True)]
+    labels = [f"{low:g}" if low >= high else f"{low:g} to {high:g}" for low, high in ranges]
     bars = go.Bar(
         x=[left + width / 2 for left in edges[:-1]],
         y=counts,
         width=0.92 * width,
         marker={"color": palette.TYPES[0]},
-        customdata=names,
+        customdata=labels,
         hovertemplate="%{customdata}" + asked.unit.replace("%", "&#37;") + ": %{y}<extra></extra>",
     )
     figure = go.Figure(bars, plain_layout(f"guesses-{tally.token}", height=height))
@@ -32,20 +32,20 @@ def picture(tally: Tally, *, height: int) -> go.Figure:
         figure.add_vline(
             tally.median,
             line={"color": palette.F1, "width": 3, "dash": "dash"},
-            annotation={"text": f"median {shown(tally.median, asked.unit)}", "yanchor": "bottom"},
+            annotation={"text": f"median {with_unit(tally.median, asked.unit)}", "yanchor": "bottom"},
             annotation_position="top",
         )
     return figure
 
 
 def axis(label: str, unit: str) -> str:
-    """The label of the numbers, with their unit."""
+    """Return the axis title of a guess, with its unit."""
     return f"{label} ({unit.strip()})" if unit.strip() else label
 
 
 def sentence(tally: Tally) -> str:
-    """How many have guessed, and the middle one."""
+    """Return the number of guesses and their median in a sentence."""
     number = len(tally.values)
     if not number:
-        return "No guess has come in yet."
-    return f"{number} {'guess' if number == 1 else 'guesses'}, median {shown(tally.median, tally.question.unit)}"
+        return "No guesses yet."
+    return f"{number} {'guess' if number == 1 else 'guesses'}, median {with_unit(tally.median, tally.question.unit)}"

@@ -1,16 +1,26 @@
-"""What a lesson is: a question, the learner's guess, one picture to play with, and a note for who teaches it."""
+"""Data of a lesson: a question, the learner's guess, an interactive chart, and a note for the teacher."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 MOST_WORDS = 120
-"""On the screen: question and guess before the answer; picture, its sentence, captions and the words under it after."""
+"""Largest number of visible words, so that the chart stays the main thing.
+
+Before the answer, the question and the guess count. After it, the headline, the captions and ``words`` count.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """What is asked for before the controls are released: a number from ``low`` to ``high``. label: of its slider.
-    unit: after the number, such as " %"."""
+    """The number that a lesson asks for before it shows its controls.
+
+    Attributes:
+        label: Label of the slider.
+        low: Smallest value.
+        high: Largest value.
+        step: Step of the slider.
+        unit: Text after the number, such as `` %``.
+    """
 
     label: str
     low: float
@@ -21,13 +31,18 @@ class Guess:
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """One lesson.
+    """A lesson.
 
-    name: in links. title: a few words. about: what one does in it, a sentence. question: asked first, in Markdown.
-    guess: how it is answered. show: draws controls, picture and the sentence that answers, with the learner's guess
-    drawn into the picture (None where it was left out). words: what the picture cannot say, in Markdown. simplifies:
-    what the primer says too simply, and what is so; None where it does not. note: for the teacher, in Markdown:
-    sources, pitfalls, a question for the class.
+    Attributes:
+        name: Name in links.
+        title: Heading, a few words.
+        about: The learner's activity, in a sentence.
+        question: First text of the lesson, in Markdown.
+        guess: The number that answers the question.
+        show: Draws controls, chart and headline. Its argument is the learner's guess for the chart, None if skipped.
+        words: Facts that the chart does not show, in Markdown.
+        simplifies: Common simplifications of the topic and their correction, None without any.
+        note: For the teacher, in Markdown: sources, pitfalls, a question for the class.
     """
 
     name: str
@@ -41,6 +56,6 @@ class Lesson:
     note: str
 
 
-def shown(value: float, unit: str) -> str:
-    """A guess with its unit."""
+def with_unit(value: float, unit: str) -> str:
+    """Return a guess with its unit."""
     return f"{value:g}{unit}"

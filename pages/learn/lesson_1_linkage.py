@@ -89,7 +89,7 @@ def _by_known(outsider: Outsider, release: Release, guess: float | None) -> go.F
     guess_markers.layout(figure, "l1-many", x="ratings that an outsider knows", y="of 100 people")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=[str(known) for known in counts])
     figure.update_yaxes(range=[0, 104])
-    guess_markers.across(figure, guess)
+    guess_markers.horizontal_line(figure, guess)
     return figure
 
 
@@ -110,7 +110,7 @@ def _by_defence(outsider: Outsider, guess: float | None) -> go.Figure:
     guess_markers.layout(figure, "l1-helped", x="of 100 people", y="")
     figure.update_layout(margin={"l": 130})
     figure.update_xaxes(range=[0, 104])
-    guess_markers.upright(figure, guess)
+    guess_markers.vertical_line(figure, guess)
     return figure
 
 
@@ -161,7 +161,7 @@ def _eccentricities(found: Matches, order: np.ndarray, place: int, guess: float 
         hoverinfo="skip",
     )
     figure.add_annotation(x=ranks[place - 1], y=float(found.eccentricity[order[place - 1]]), text=f"no. {place}")
-    guess_markers.upright(figure, guess)
+    guess_markers.vertical_line(figure, guess)
     figure.update_xaxes(range=[0, 101])
     return figure
 

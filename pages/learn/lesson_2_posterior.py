@@ -136,8 +136,8 @@ def _beliefs(noise: Noise, epsilon: float, prior: float, sure: float | None, see
     for bound, place in zip(posterior.bounds(epsilon, prior), ("bottom right", "top right"), strict=True):
         if place == "top right" and sure is not None and 0 <= sure - bound < _NEAR:
             place = "bottom right"  # the guess would run through the words
-        guess_markers.level(figure, 100 * bound, f"{_percent(bound)}: the bound", position=place)
-    guess_markers.across(figure, None if sure is None else 100 * sure)
+        guess_markers.limit_line(figure, 100 * bound, f"{_percent(bound)}: the bound", position=place)
+    guess_markers.horizontal_line(figure, None if sure is None else 100 * sure)
     figure.update_xaxes(range=[COUNT + points[0], COUNT + points[-1]])
     figure.update_yaxes(range=[0, 104])
     return figure
@@ -178,7 +178,7 @@ def _worlds(noise: Noise, prior: float, sure: float | None) -> go.Figure:
             place = {"x": 0.5, "y": 1, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
             figure.add_annotation(**place, text=text, showarrow=False)
         elif points[0] <= at <= points[-1]:
-            guess_markers.upright(figure, COUNT + at, "as sure as you guessed")
+            guess_markers.vertical_line(figure, COUNT + at, "as sure as you guessed")
     return figure
 
 
@@ -215,7 +215,7 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, sure: floa
     if sure is not None:
         needed = posterior.epsilon_of(sure, prior)
         if needed <= values[-1]:
-            guess_markers.upright(figure, needed, f"your guess: ε = {epsilon_text(needed)}")
+            guess_markers.vertical_line(figure, needed, f"your guess: ε = {epsilon_text(needed)}")
     return figure
 
 
@@ -241,7 +241,7 @@ def _sentences(kind: str, epsilon: float, delta: float, prior: float, sure: floa
     guess_markers.layout(figure, "l2-group", x="sentences of one person", y="times the ε of one")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(0.5, 500), tickformat="~g")
     if sure is not None and 0 < (needed := posterior.epsilon_of(sure, prior)) < math.inf:
-        guess_markers.across(figure, needed / epsilon, f"your guess: ε = {epsilon_text(needed)}", log=True)
+        guess_markers.horizontal_line(figure, needed / epsilon, f"your guess: ε = {epsilon_text(needed)}", log=True)
     ten = GROUP.index(10)
     return (
         f"Ten sentences of one person cost {noisy[ten]:.3g} times ε in a count with {kind.title()} noise, and "

@@ -93,10 +93,10 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
     figure.add_vline(x=truth, line={"color": palette.QUIET, "width": 2})
     figure.update_xaxes(range=[points[0], points[-1]])
     if guess is not None:
-        guess_markers.upright(
+        guess_markers.vertical_line(
             figure, truth + guess, "your guess", side="top left" if guess > reach / 2 else "top right"
         )
-        guess_markers.upright(figure, truth - guess, "", side="top left")
+        guess_markers.vertical_line(figure, truth - guess, "", side="top left")
         if guess > reach:
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
     lost, far = f"; clipping loses {found.lost:,} more" if found.lost else "", noise.beyond(_FAR)
@@ -134,7 +134,7 @@ def _clipping(each: np.ndarray, clip: int, kind: str, epsilon: float, guess: flo
         marker={"size": 14, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
     )
     guess_markers.layout(figure, "l3-clip", x="letters of a family that count", y="letters off")
-    guess_markers.across(figure, guess)
+    guess_markers.horizontal_line(figure, guess)
     return (
         f"With {clip} a family the count is off by about {_number(errors[clip - 1])}; at ε = {epsilon_text(epsilon)} "
         f"the least is {_number(errors[best - 1])}, with {best}. A family has up to {each.max()} such letters."
@@ -170,7 +170,7 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
             line=guess_markers.GUESS,
             hoverinfo="skip",
         )
-    guess_markers.level(figure, budget, "budget")
+    guess_markers.limit_line(figure, budget, "budget")
     figure.update_yaxes(range=[0, 2 * budget])
     smaller = "" if len(set(last.values())) > 1 or epsilon == _EPSILONS[0] else " Less ε for each tells them apart."
     return (

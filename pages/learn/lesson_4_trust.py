@@ -86,7 +86,7 @@ def _errors(survey: Survey, guess: float | None) -> go.Figure:
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(1e-6, 1e4), tickformat="~g")
     if guess is not None:
         at = 100 * guess * _BY_NAME["curator"].error(survey)
-        guess_markers.across(figure, at, f"your guess: {guess:g} times the curator's", log=True)
+        guess_markers.horizontal_line(figure, at, f"your guess: {guess:g} times the curator's", log=True)
         figure.layout.annotations[-1].update(x=1, xanchor="right")
     return figure
 
@@ -112,8 +112,8 @@ def _surveys(survey: Survey, guess: float | None) -> go.Figure:
     figure.add_vline(x=100 * survey.truth, line={"color": palette.QUIET, "width": 2})
     if guess is not None:
         off = 100 * guess * _BY_NAME["curator"].error(survey)
-        guess_markers.upright(figure, 100 * survey.truth + off, "your guess", side="top right")
-        guess_markers.upright(figure, 100 * survey.truth - off, "", side="top left")
+        guess_markers.vertical_line(figure, 100 * survey.truth + off, "your guess", side="top right")
+        guess_markers.vertical_line(figure, 100 * survey.truth - off, "", side="top left")
     return figure
 
 

@@ -141,7 +141,7 @@ def picture(readings: Sequence[Reading], chosen: Reading, guess: float | None) -
     figure.update_yaxes(range=[-4, 108])
     at = NOISE.index(chosen.setting.noise_multiplier)
     figure.add_vline(x=at, line={"color": palette.QUIET, "width": 2, "dash": "dot"})
-    guess_markers.across(figure, guess, "your guess, without noise")
+    guess_markers.horizontal_line(figure, guess, "your guess, without noise")
     if guess is not None:
         figure.layout.annotations[-1].update(x=0.08)  # beside σ = 0, where curves are high
     return figure

@@ -110,7 +110,7 @@ def picture(points: Sequence[Point], epsilon: float, guess: float | None, view: 
     side = "top right" if epsilon <= 1 else "top left"
     figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position=side)
     if recall:
-        guess_markers.across(figure, guess, "your guess for ε = 1")
+        guess_markers.horizontal_line(figure, guess, "your guess for ε = 1")
     return figure
 
 

@@ -1,9 +1,10 @@
-"""The lessons, in the order in which they are given.
+"""The lessons in teaching order.
 
-To try one before it stands here: put its ``LESSON`` into the tuple, start the dashboard and open
-``/learn?lesson=NAME``. Its controls take ``bind="query-params"`` and a key that begins with ``l``, the lesson's number
-and ``_``: then the link restores them. Nothing of a lesson is called before somebody has guessed, or has chosen to see
-it without a guess (``&guess=none``); from then on ``show`` is called each time a control is moved.
+To try a new lesson, add its ``LESSON`` to the tuple, start the dashboard and open ``/learn?lesson=NAME``. Its controls
+take ``bind="query-params"`` and a key that begins with ``l``, the lesson's number and ``_``, so that the link restores
+them.
+``show`` is called only after the user has submitted or skipped the guess (``&guess=none``). From then on it is called
+at every change of a control.
 """
 
 from pages.learn import (

@@ -1,73 +1,73 @@
-"""From lesson to lesson, and from question to answer. Guesses stay with the session: who goes back finds them."""
+"""Navigation between lessons and from question to answer. The session keeps all guesses for a later visit."""
 
 from dataclasses import replace
 
 import streamlit as st
 
 from pages.learn.lesson import Lesson
-from pages.learn.url_state import FIELDS, Place
+from pages.learn.url_state import FIELDS, UrlState
 
 _GUESSES = "learn_guesses"
 
 
-def answer(place: Place, guess: float | None) -> None:
-    """Release the answer. guess: None where it is left out."""
-    _change(replace(place, answered=True, guess=guess))
+def answer(state: UrlState, guess: float | None) -> None:
+    """Show the answer with this guess, or without one if it is None."""
+    _change(replace(state, answered=True, guess=guess))
 
 
-def ask(place: Place) -> None:
-    """Take the guess back."""
-    _guesses().pop(place.lesson.name if place.lesson else "", None)
-    _change(replace(place, answered=False, guess=None))
+def ask(state: UrlState) -> None:
+    """Discard the guess and ask again."""
+    _guesses().pop(state.lesson.name if state.lesson else "", None)
+    _change(replace(state, answered=False, guess=None))
 
 
-def remember(place: Place) -> None:
-    """Keep the guess of this lesson for when it is come back to."""
-    if place.lesson and place.answered:
-        _guesses()[place.lesson.name] = place.guess
+def remember(state: UrlState) -> None:
+    """Keep the guess of the open lesson for the next visit."""
+    if state.lesson and state.answered:
+        _guesses()[state.lesson.name] = state.guess
 
 
 def seen(lesson: Lesson) -> bool:
-    """Whether a lesson's answer was looked at in this session."""
+    """Return whether this session has shown a lesson's answer."""
     return lesson.name in _guesses()
 
 
 def go(lesson: Lesson | None, *, in_class: bool) -> None:
-    """Open a lesson, with the guess that was made there; None: what stands before the first.
+    """Open a lesson with its earlier guess, or the overview if it is None.
 
-    The link drops the fields of the lesson that is left.
+    The fields of the previous lesson are removed from the link.
     """
-    place = Place(lesson=lesson, in_class=in_class)
+    state = UrlState(lesson=lesson, in_class=in_class)
     if lesson and seen(lesson):
-        place = replace(place, answered=True, guess=_guesses()[lesson.name])
-    st.query_params.from_dict(place.fields())
+        state = replace(state, answered=True, guess=_guesses()[lesson.name])
+    st.query_params.from_dict(state.fields())
 
 
-def links(place: Place, lessons: tuple[Lesson, ...]) -> None:
-    """Back, all lessons, class mode, next."""
-    here = lessons.index(place.lesson) if place.lesson else None
+def links(state: UrlState, lessons: tuple[Lesson, ...]) -> None:
+    """Show the buttons for the previous lesson, all lessons, class mode and the next lesson."""
+    index = lessons.index(state.lesson) if state.lesson else None
     with st.container(horizontal=True, horizontal_alignment="distribute"):
-        if here:
-            _button(f"Back: {lessons[here - 1].title}", ":material/arrow_back:", "back", lessons[here - 1], place)
-        if here is not None:
-            _button("All lessons", ":material/list:", "all", None, place)
+        if index:
+            _button(f"Back: {lessons[index - 1].title}", ":material/arrow_back:", "back", lessons[index - 1], state)
+        if index is not None:
+            _button("All lessons", ":material/list:", "all", None, state)
         st.button(
-            "Leave class mode" if place.in_class else "Class mode",
+            "Leave class mode" if state.in_class else "Enter class mode",
             type="tertiary",
-            icon=":material/cancel_presentation:" if place.in_class else ":material/present_to_all:",
+            icon=":material/cancel_presentation:" if state.in_class else ":material/present_to_all:",
             help=None
-            if place.in_class
-            else "Large type, and nothing else on the screen. ← and → lead from lesson to "
-            "lesson, unless a slider has them.",
+            if state.in_class
+            else "Large type without header and sidebar. ← and → open the previous and the next lesson, unless a "
+            "slider has the focus.",
             key="class_mode",
             on_click=_change,
-            args=(replace(place, in_class=not place.in_class),),
+            args=(replace(state, in_class=not state.in_class),),
         )
-        if here is not None and here + 1 < len(lessons):
-            _button(f"Next: {lessons[here + 1].title}", ":material/arrow_forward:", "next", lessons[here + 1], place)
+        if index is not None and index + 1 < len(lessons):
+            _button(f"Next: {lessons[index + 1].title}", ":material/arrow_forward:", "next", lessons[index + 1], state)
 
 
-def _button(label: str, icon: str, key: str, lesson: Lesson | None, place: Place) -> None:
+def _button(label: str, icon: str, key: str, lesson: Lesson | None, state: UrlState) -> None:
     st.button(
         label,
         icon=icon,
@@ -76,13 +76,13 @@ def _button(label: str, icon: str, key: str, lesson: Lesson | None, place: Place
         type="tertiary",
         on_click=go,
         args=(lesson,),
-        kwargs={"in_class": place.in_class},
+        kwargs={"in_class": state.in_class},
     )
 
 
-def _change(place: Place) -> None:
-    """Change the frame's fields of the link; the lesson's own stay."""
-    fields = place.fields()
+def _change(state: UrlState) -> None:
+    """Set the page's own fields of the link; the fields of the lesson's controls stay."""
+    fields = state.fields()
     for name in FIELDS:
         if name in fields:
             st.query_params[name] = fields[name]

@@ -1,19 +1,17 @@
-"""Before the first lesson: which ones there are."""
+"""Overview of the lessons, shown before the first one."""
 
 import streamlit as st
 
 from pages.learn import navigation
 from pages.learn.lesson import Lesson
-from pages.learn.url_state import Place
+from pages.learn.url_state import UrlState
 from pages.shared import address
 
 
-def show(place: Place, lessons: tuple[Lesson, ...]) -> None:
-    """What the lessons are like, and the way to each."""
-    st.markdown("### Privacy, tried out")
-    st.markdown(
-        "Each lesson takes ten minutes. Guess first, then move the controls: the pictures are computed as you do."
-    )
+def show(state: UrlState, lessons: tuple[Lesson, ...]) -> None:
+    """Show a button and a sentence for each lesson. The first unseen lesson is highlighted."""
+    st.markdown("### Privacy lessons")
+    st.markdown("Each lesson takes ten minutes. Enter a guess first, then move the controls: the charts follow live.")
     following = next((lesson for lesson in lessons if not navigation.seen(lesson)), None)
     with st.container(gap="xxsmall"):
         for number, lesson in enumerate(lessons, start=1):
@@ -24,7 +22,7 @@ def show(place: Place, lessons: tuple[Lesson, ...]) -> None:
                 icon=":material/check:" if navigation.seen(lesson) else ":material/play_arrow:",
                 on_click=navigation.go,
                 args=(lesson,),
-                kwargs={"in_class": place.in_class},
+                kwargs={"in_class": state.in_class},
             )
             st.caption(address.plain(lesson.about))
-    navigation.links(place, lessons)
+    navigation.links(state, lessons)

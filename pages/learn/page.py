@@ -1,4 +1,4 @@
-"""Learn: lessons that ask first, and then let you play with what they are about."""
+"""Page Learn: lessons that ask for a guess before they show an interactive chart."""
 
 import streamlit as st
 
@@ -8,14 +8,14 @@ from pages.shared import address, browser_history, first_visit
 
 first_visit.greet_no_more()
 first_visit.remember()
-place, problems = url_state.read(st.query_params.to_dict(), LESSONS)
-if place.in_class:
+state, problems = url_state.read(st.query_params.to_dict(), LESSONS)
+if state.in_class:
     classroom.begin()
 for problem in problems:
     st.warning(address.plain(problem), icon=":material/link_off:")
-if place.lesson:
-    navigation.remember(place)
-    lesson_layout.show(place, place.lesson, LESSONS)
+if state.lesson:
+    navigation.remember(state)
+    lesson_layout.show(state, state.lesson, LESSONS)
 else:
-    overview.show(place, LESSONS)
+    overview.show(state, LESSONS)
 browser_history.follow()

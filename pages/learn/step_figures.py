@@ -49,7 +49,7 @@ def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float
     figure.update_layout(margin={"r": 64})
     if guess is not None:
         each = guess * step.signal / len(norms)
-        guess_markers.across(
+        guess_markers.horizontal_line(
             figure, min(each, 0.97 * top), f"your guess: noise {each:.3g} long for each" + _beyond(each, top)
         )
     said = (
@@ -155,7 +155,7 @@ def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None
     every = [price for prices in curves.values() for price in (*prices, now)]
     _log(figure.update_xaxes, [price.epsilon for price in every])
     _log(figure.update_yaxes, [price.times for price in every] + ([guess] if guess else []))
-    guess_markers.across(figure, guess or None, log=True)
+    guess_markers.horizontal_line(figure, guess or None, log=True)
     return _better(now, curves), figure, _over_all(now, curves)
 
 
@@ -243,7 +243,7 @@ def left_out(watched: Watched) -> Drawn:
             hovertemplate="after %{x} steps: %{y:.4g}<extra></extra>",
         )
     guess_markers.layout(figure, f"l6-left-{fault.name}", x="steps that the check has watched", y=rests.name)
-    guess_markers.level(figure, rests.planned, "planned", position="top right")
+    guess_markers.limit_line(figure, rests.planned, "planned", position="top right")
     figure.update_xaxes(
         type="log", tickvals=list(watching.MOMENTS), range=[-0.08, np.log10(watching.MOMENTS[-1]) + 0.08]
     )

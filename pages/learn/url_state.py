@@ -1,7 +1,7 @@
-"""What a link to a lesson holds, apart from the lesson's own controls: no streamlit.
+"""State of the page Learn in its link, apart from the controls of a lesson. Without Streamlit.
 
-``lesson``: its name. ``guess``: a number, or ``none`` where the answer is shown without one. ``class``: ``yes`` for
-class mode. Links come from anybody: what cannot be used is left out, and said.
+``lesson``: the lesson's name. ``guess``: a number, or ``none`` if the guess was skipped. ``class``: ``yes`` for class
+mode. Links are untrusted: invalid fields are ignored and reported.
 """
 
 import math
@@ -14,9 +14,15 @@ FIELDS = ("lesson", "guess", "class")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where somebody is: before a lesson, or in one. answered: whether the guess was made, or left out (then it is
-    None). in_class: whether in class mode."""
+class UrlState:
+    """The state of the page Learn that its link restores.
+
+    Attributes:
+        lesson: The open lesson, None for the overview.
+        answered: Whether the guess was submitted or skipped.
+        guess: The submitted guess, None if it was skipped or is still missing.
+        in_class: Whether class mode is on.
+    """
 
     lesson: Lesson | None = None
     answered: bool = False
@@ -24,7 +30,7 @@ class Place:
     in_class: bool = False
 
     def fields(self) -> dict[str, str]:
-        """What of a link leads here."""
+        """Return the fields of a link to this state."""
         fields = {}
         if self.lesson:
             fields["lesson"] = self.lesson.name
@@ -35,25 +41,28 @@ class Place:
         return fields
 
 
-def read(fields: Mapping[str, str], lessons: Sequence[Lesson]) -> tuple[Place, list[str]]:
-    """Where a link leads, and a sentence for each field that was left out."""
-    place, problems = Place(in_class=fields.get("class") == "yes"), []
+def read(fields: Mapping[str, str], lessons: Sequence[Lesson]) -> tuple[UrlState, list[str]]:
+    """Return the state in the fields of a link, and an error message for each ignored field."""
+    state, problems = UrlState(in_class=fields.get("class") == "yes"), []
     if (name := fields.get("lesson")) is not None:
-        place = replace(place, lesson=next((each for each in lessons if each.name == name), None))
-        if place.lesson is None:
-            problems.append("The link names a lesson that is not here; these are.")
-    asked = fields.get("guess")
-    if place.lesson is None or asked is None:
-        return place, problems
-    guess = None if asked == "none" else number(asked, place.lesson.guess)
-    if guess is None and asked != "none":
-        problems.append("The guess in the link cannot be one; it was left out.")
-        return place, problems
-    return replace(place, answered=True, guess=guess), problems
+        state = replace(state, lesson=next((lesson for lesson in lessons if lesson.name == name), None))
+        if state.lesson is None:
+            problems.append("The link names an unknown lesson. Choose one of the lessons below.")
+    text = fields.get("guess")
+    if state.lesson is None or text is None:
+        return state, problems
+    asked = state.lesson.guess
+    guess = None if text == "none" else number(text, asked)
+    if guess is None and text != "none":
+        problems.append(
+            f"The guess in the link is invalid and was ignored; expected a number from {asked.low:g} to {asked.high:g}."
+        )
+        return state, problems
+    return replace(state, answered=True, guess=guess), problems
 
 
 def number(text: str, guess: Guess) -> float | None:
-    """A guess that was written down; None where it is no number or beyond the ends."""
+    """Return a guess from its text; None if it is not a number or out of range."""
     try:
         value = float(text)
     except ValueError:

@@ -64,7 +64,7 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
     for _ in range(other_than_the_middle(lesson.guess)):
         page.keyboard.press("ArrowRight")
     wait_for(lambda: slider.get_attribute("aria-valuetext") != before)
-    page.get_by_role("button", name="That is my guess").click()
+    page.get_by_role("button", name="Submit guess").click()
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
     wait_for(lambda: set(fields(page)) == {"lesson", "guess"})
     guessed = page.get_by_text("Your guess:").first.inner_text()
@@ -99,7 +99,7 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
 
 def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
     page.goto(dashboard + f"learn?lesson={FIRST.name}")
-    page.get_by_role("button", name="Class mode").click()
+    page.get_by_role("button", name="Enter class mode").click()
     expect(page.get_by_test_id("stHeader")).to_be_hidden()
     page.locator("h3").first.click()
     page.keyboard.press("ArrowRight")
@@ -119,7 +119,7 @@ def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
 
 def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashboard, browser):
     page.goto(dashboard + f"learn?lesson={FIRST.name}&class=yes")
-    page.get_by_role("button", name="Let the class guess").click()
+    page.get_by_role("button", name="Open poll").click()
     code = page.locator("img.qr")
     code.wait_for()
     poll = code.get_attribute("alt").removeprefix("QR code of ")
@@ -139,7 +139,7 @@ def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashbo
     stranger = browser.new_context().new_page()
     assert stranger.goto(poll + "learn").status == 404, "more than the question can be reached"
     stranger.context.close()
-    page.get_by_role("button", name="Show the answer").click()
+    page.get_by_role("button", name="Show answer").click()
     median = f"{statistics.median(guesses):g}"
     page.get_by_text("The class's median:").wait_for()
     wait_for(lambda: fields(page).get("guess") == median)

@@ -18,7 +18,7 @@ from engine.settings import REPOSITORY, Settings
 from pages.learn import class_poll, classroom, histogram, qr, url_state
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson
 from pages.learn.lessons import LESSONS
-from pages.learn.url_state import Place
+from pages.learn.url_state import UrlState
 from tests.pages.reading import in_sight, words_in
 
 CALLS = []
@@ -133,7 +133,7 @@ class TestFrame:
         assert "Words of the first." in said(test)
         assert [each.label for each in test.status] == [
             "The question",
-            "What is often said too simply",
+            "Common simplifications",
             "Teacher's note",
         ]
 
@@ -180,27 +180,28 @@ class TestFrame:
     @pytest.mark.parametrize("guess", ["101", "-1", "nan", "inf", "", "<b>", "1e999"])
     def test_a_guess_that_cannot_be_one_is_said(self, learn, guess):
         test = learn(lesson="one", guess=guess)
-        assert "cannot be one" in test.warning[0].value
+        assert "invalid" in test.warning[0].value
+        assert "expected a number from 0 to 100" in test.warning[0].value
         assert CALLS == []
 
     def test_a_lesson_that_is_not_here_is_said(self, learn):
         test = learn(lesson="nine")
-        assert "not here" in test.warning[0].value
+        assert "unknown lesson" in test.warning[0].value
         assert len([button for button in test.button if re.fullmatch(r"lesson_\d", button.key)]) == 2
 
 
 @pytest.mark.parametrize(
-    "place",
+    "state",
     [
-        Place(),
-        Place(in_class=True),
-        Place(lesson=FIRST),
-        Place(lesson=SECOND, answered=True, guess=-0.3, in_class=True),
-        Place(lesson=FIRST, answered=True),
+        UrlState(),
+        UrlState(in_class=True),
+        UrlState(lesson=FIRST),
+        UrlState(lesson=SECOND, answered=True, guess=-0.3, in_class=True),
+        UrlState(lesson=FIRST, answered=True),
     ],
 )
-def test_a_link_leads_where_it_was_made(place):
-    assert url_state.read(place.fields(), BOTH) == (place, [])
+def test_a_link_restores_its_state(state):
+    assert url_state.read(state.fields(), BOTH) == (state, [])
 
 
 class TestClassMode:
@@ -268,7 +269,7 @@ class TestPoll:
     def test_with_it_nothing_listens_before_a_poll_is_opened(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
         assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
-        assert "nothing else of the dashboard" in said(test)
+        assert "no other part of the dashboard" in said(test)
 
     def test_a_class_guesses_and_its_median_is_drawn(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
@@ -297,12 +298,12 @@ class TestPoll:
         poll = class_poll._poll()
         poll.answer(poll.current().token, "a", "10")
         test.button(key="clear").click().run()
-        assert "No guess has come in yet" in said(test)
+        assert "No guesses yet" in said(test)
         poll.answer(poll.current().token, "a", "10")
         test.button(key="close_poll").click().run()
         assert "1 guess, median 10 %" in said(test)
         test.button(key="open_poll").click().run()
-        assert "No guess has come in yet" in said(test)
+        assert "No guesses yet" in said(test)
 
     def test_who_goes_on_closes_the_poll(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
@@ -355,7 +356,7 @@ class TestHistogram:
         assert not figure.layout.shapes
 
     def test_it_is_said_in_words(self):
-        assert histogram.sentence(tally()) == "No guess has come in yet."
+        assert histogram.sentence(tally()) == "No guesses yet."
         assert histogram.sentence(tally(5.0)) == "1 guess, median 5 %"
         assert histogram.sentence(tally(5.0, 6.0)) == "2 guesses, median 5.5 %"
 
