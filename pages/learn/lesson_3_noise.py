@@ -1,4 +1,4 @@
-"""Lesson 3: noise that fits. A count of real letters: sensitivity, clipping, two kinds of noise, many answers."""
+"""Lesson 3: noise for a count of letters. Sensitivity, clipping, Laplace and Gaussian noise, composition."""
 
 from functools import partial
 
@@ -18,58 +18,60 @@ from pages.shared.plotly_component import show as draw
 
 VIEWS = ("One answer", "Clipping", "Many answers", "One table")
 DELTA = 1e-6
-"""Of Gaussian noise, and of all answers together."""
+"""δ of Gaussian noise, and of all answers together."""
 _EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _BUDGETS = (1, 2, 3, 5, 10, 20)
 _DRAWS = 1000
 _MOST_CLIP = 24
 _FAR = 10
-_NAMES = {"basic": "basic: add up", "renyi": "Rényi", "pld": "loss distributions"}
+"""Error in letters; the headline says how often the noise exceeds it."""
+_NAMES = {"basic": "basic composition", "renyi": "Rényi", "pld": "privacy loss distributions"}
 _COLOURS = {"basic": palette.RECALL, "renyi": palette.PRECISION, "pld": palette.PRIVATE}
 _DASHES = {"basic": "dot", "renyi": "dash", "pld": "solid"}
 
 
 def show(guess: float | None) -> None:
-    """The controls, the picture and its answer. guess: letters that the answer is off by."""
+    """Show the controls, the headline and the chart. The guess is the mean error of an answer in letters."""
     view = st.segmented_control(
         "Show", VIEWS, default=VIEWS[0], key="l3_view", bind="query-params", required=True, label_visibility="collapsed"
     )
     left, right = st.columns([2.6, 1], gap="large")
     with right:
         question = st.selectbox(
-            "How many letters …", list(QUESTIONS), format_func=QUESTIONS.__getitem__, key="l3_ask", bind="query-params"
+            "Letters that …", list(QUESTIONS), format_func=QUESTIONS.__getitem__, key="l3_ask", bind="query-params"
         )
         epsilon = st.select_slider(
-            "ε of one answer", _EPSILONS, 1.0, format_func="{:g}".format, key="l3_eps", bind="query-params"
+            "ε of each answer", _EPSILONS, 1.0, format_func="{:g}".format, key="l3_eps", bind="query-params"
         )
-        clip = st.slider("Letters of a family that count", 1, _MOST_CLIP, 3, key="l3_clip", bind="query-params")
+        clip = st.slider("Letters counted per family", 1, _MOST_CLIP, 3, key="l3_clip", bind="query-params")
         kind = st.segmented_control(
             "Noise", KINDS, default="laplace", format_func=str.title, key="l3_noise", bind="query-params", required=True
         )
-        budget = st.select_slider("Budget: ε of all answers", _BUDGETS, 5, key="l3_budget", bind="query-params")
+        budget = st.select_slider("Budget (ε of all answers)", _BUDGETS, 5, key="l3_budget", bind="query-params")
     with left:
-        with st.spinner("Reading the letters …"):
-            each = counting_queries.letters().each(question)
+        with st.spinner("Loading letters …"):
+            per_family = counting_queries.letters().each(question)
             if view == VIEWS[0]:
-                said, figure = _one(counting_queries.clipped(each, clip, kind, epsilon, DELTA), epsilon, clip, guess)
+                count = counting_queries.clipped(per_family, clip, kind, epsilon, DELTA)
+                headline, figure = _one(count, epsilon, clip, guess)
             elif view == VIEWS[1]:
-                said, figure = _clipping(each, clip, kind, epsilon, guess)
+                headline, figure = _clipping(per_family, clip, kind, epsilon, guess)
             elif view == VIEWS[2]:
-                said, figure = _many(kind, epsilon, clip, float(budget), guess)
+                headline, figure = _many(kind, epsilon, clip, float(budget), guess)
             else:
-                said, figure = _table(kind, epsilon, clip, guess)
-        st.markdown(f"#### {said}")
-        draw(figure, key=f"l3_{VIEWS.index(view)}", label=said)
+                headline, figure = _table(kind, epsilon, clip, guess)
+        st.markdown(f"#### {headline}")
+        draw(figure, key=f"l3_{VIEWS.index(view)}", label=headline)
 
 
-def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tuple[str, go.Figure]:
-    """Density and draws of one answer, with the other kind of noise beside it."""
-    noise, truth = found.noise, found.count + found.lost
+def _one(count: Clipped, epsilon: float, clip: int, guess: float | None) -> tuple[str, go.Figure]:
+    """Return a sentence and a chart on one answer: density and samples, and the density of the other kind of noise."""
+    noise, truth = count.noise, count.count + count.lost
     other = fitting(KINDS[1 - KINDS.index(noise.kind)], epsilon, DELTA, clip)
-    reach = max(4 * noise.sd, 4 * other.sd, found.lost * 1.2, 5)
-    points = found.count + np.linspace(-reach, reach, 301)
-    drawn = found.count + noise.draws(Seeds(16).stream("one answer", clip=clip), _DRAWS)
-    counts, edges = np.histogram(drawn, np.linspace(points[0], points[-1], 61))
+    reach = max(4 * noise.sd, 4 * other.sd, count.lost * 1.2, 5)
+    points = count.count + np.linspace(-reach, reach, 301)
+    samples = count.count + noise.draws(Seeds(16).stream("one answer", clip=clip), _DRAWS)
+    counts, edges = np.histogram(samples, np.linspace(points[0], points[-1], 61))
     width = edges[1] - edges[0]
     figure = go.Figure()
     figure.add_bar(
@@ -80,15 +82,15 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
         marker={"color": palette.PRIVATE, "opacity": 0.45, "line": {"width": 0}},
         hoverinfo="skip",
     )
-    for each, colour, dash in ((noise, palette.PRIVATE, "solid"), (other, palette.PRECISION, "dot")):
+    for shown, colour, dash in ((noise, palette.PRIVATE, "solid"), (other, palette.PRECISION, "dot")):
         figure.add_scatter(
             x=points,
-            y=each.density(points - found.count),
-            name=each.kind.title(),
+            y=shown.density(points - count.count),
+            name=shown.kind.title(),
             line={"color": colour, "width": 3, "dash": dash},
-            hovertemplate="%{x:.1f}: %{y:.3g}<extra>" + each.kind.title() + "</extra>",
+            hovertemplate="%{x:.1f}: %{y:.3g}<extra>" + shown.kind.title() + "</extra>",
         )
-    guess_markers.layout(figure, "l3-one", x="letters, as published", y="density")
+    guess_markers.layout(figure, "l3-one", x="published count of letters", y="density")
     figure.update_layout(bargap=0)
     figure.add_vline(x=truth, line={"color": palette.QUIET, "width": 2})
     figure.update_xaxes(range=[points[0], points[-1]])
@@ -99,55 +101,69 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
         guess_markers.vertical_line(figure, truth - guess, "", side="top left")
         if guess > reach:
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
-    lost, far = f"; clipping loses {found.lost:,} more" if found.lost else "", noise.beyond(_FAR)
+    lost, far = f"; clipping loses {count.lost:,} more" if count.lost else "", noise.beyond(_FAR)
     return (
-        f"Of {truth:,} letters the answer is off by {_number(noise.mean_error)} on average{lost}. {_percent(far)} of "
-        f"answers are off by more than {_FAR}; with {other.kind.title()} noise at the same ε, "
+        f"The published count of {truth:,} letters has a mean error of {_number(noise.mean_error)}{lost}. "
+        f"{_percent(far)} of answers have an error above {_FAR}; with {other.kind.title()} noise at the same ε, "
         f"{_percent(other.beyond(_FAR))}."
     ), figure
 
 
-def _clipping(each: np.ndarray, clip: int, kind: str, epsilon: float, guess: float | None) -> tuple[str, go.Figure]:
-    """What clipping loses and what noise it saves, at each limit."""
+def _clipping(
+    per_family: np.ndarray, clip: int, kind: str, epsilon: float, guess: float | None
+) -> tuple[str, go.Figure]:
+    """Return a sentence and a chart on letters lost and noise, by number of letters counted per family.
+
+    Args:
+        per_family: Letters of each family, [families].
+        clip: The chosen number of letters counted per family.
+        kind: Kind of the noise.
+        epsilon: ε of the answer.
+        guess: Guessed error in letters, or None.
+    """
     limits = range(1, _MOST_CLIP + 1)
-    found = [counting_queries.clipped(each, limit, kind, epsilon, DELTA) for limit in limits]
-    errors = [one.error for one in found]
+    counts = [counting_queries.clipped(per_family, limit, kind, epsilon, DELTA) for limit in limits]
+    errors = [count.error for count in counts]
     best = int(np.argmin(errors)) + 1
     figure = go.Figure()
     for name, values, colour, dash in (
-        ("letters lost", [one.lost for one in found], palette.RECALL, "dot"),
-        ("noise", [one.noise.sd for one in found], palette.PRECISION, "dash"),
-        ("both", errors, palette.PRIVATE, "solid"),
+        ("letters lost", [count.lost for count in counts], palette.RECALL, "dot"),
+        ("noise", [count.noise.sd for count in counts], palette.PRECISION, "dash"),
+        ("total error", errors, palette.PRIVATE, "solid"),
     ):
         figure.add_scatter(
             x=list(limits),
             y=values,
             name=name,
             line={"color": colour, "width": 3, "dash": dash},
-            hovertemplate="%{x} a family: %{y:.3g}<extra>" + name + "</extra>",
+            hovertemplate="%{x} per family: %{y:.3g}<extra>" + name + "</extra>",
         )
     figure.add_scatter(
         x=[clip],
         y=[errors[clip - 1]],
-        name="yours",
+        name="your choice",
         mode="markers",
         marker={"size": 14, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
     )
-    guess_markers.layout(figure, "l3-clip", x="letters of a family that count", y="letters off")
+    guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="error, letters")
     guess_markers.horizontal_line(figure, guess)
     return (
-        f"With {clip} a family the count is off by about {_number(errors[clip - 1])}; at ε = {epsilon_text(epsilon)} "
-        f"the least is {_number(errors[best - 1])}, with {best}. A family has up to {each.max()} such letters."
+        f"With {clip} per family the count has an error of about {_number(errors[clip - 1])}. The smallest error at "
+        f"ε = {epsilon_text(epsilon)} is {_number(errors[best - 1])}, with {best} per family. A family has up to "
+        f"{per_family.max()} such letters."
     ), figure
 
 
 def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | None) -> tuple[str, go.Figure]:
-    """ε of many answers in three ways of adding up, until the budget is gone."""
+    """Return a sentence and a chart on ε of many answers by three methods of composition, up to the budget."""
 
     def cost(accounting: str, answers: int) -> float:
         return counting_queries.spent(accounting, kind, epsilon, DELTA, answers)
 
-    last = {each: counting_queries.until(budget, partial(cost, each)) for each in counting_queries.ACCOUNTINGS}
+    last = {
+        accounting: counting_queries.until(budget, partial(cost, accounting))
+        for accounting in counting_queries.ACCOUNTINGS
+    }
     end = min(counting_queries.MOST_ANSWERS, max(4, round(1.25 * max(last.values()))))
     numbers = sorted({int(number) for number in np.linspace(1, end, 12)})
     figure = go.Figure()
@@ -160,7 +176,7 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
             line={"color": _COLOURS[accounting], "width": 3, "dash": _DASHES[accounting]},
             hovertemplate="%{x} answers: ε = %{y:.3g}<extra>" + _NAMES[accounting] + "</extra>",
         )
-    guess_markers.layout(figure, "l3-many", x="answers", y="ε of all")
+    guess_markers.layout(figure, "l3-many", x="answers", y="ε of all answers")
     if guess:
         figure.add_scatter(
             x=[0, numbers[-1]],
@@ -172,27 +188,31 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
         )
     guess_markers.limit_line(figure, budget, "budget")
     figure.update_yaxes(range=[0, 2 * budget])
-    smaller = "" if len(set(last.values())) > 1 or epsilon == _EPSILONS[0] else " Less ε for each tells them apart."
+    smaller = (
+        ""
+        if len(set(last.values())) > 1 or epsilon == _EPSILONS[0]
+        else " Choose a smaller ε of each answer to see a difference."
+    )
     return (
-        f"A budget of ε = {budget:g} is gone after {last['basic']:,} answers if ε is added up, after {last['renyi']:,} "
-        f"by Rényi accounting, after {last['pld']:,} by loss distributions (δ = 1 in a million).{smaller}"
+        f"A budget of ε = {budget:g} allows {last['basic']:,} answers by basic composition, {last['renyi']:,} by Rényi "
+        f"accounting and {last['pld']:,} by privacy loss distributions (δ = 1 in a million).{smaller}"
     ), figure
 
 
 def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[str, go.Figure]:
-    """All kinds of letters at once, published with one noise, or asked for one after another."""
+    """Return a sentence and a chart on the counts of all kinds of letters: one noisy table, or separate answers."""
     counts = counting_queries.letters().table(clip)
     once = fitting(kind, epsilon, DELTA, clip)
     apart = counting_queries.apart(kind, epsilon, DELTA, clip, len(counts))
     figure = go.Figure()
-    for name, noise, colour, shape in (
-        ("published once", once, palette.PRIVATE, ""),
-        ("asked one by one", apart, palette.PRECISION, "/"),
+    for name, stream, noise, colour, shape in (
+        ("one table", "published once", once, palette.PRIVATE, ""),
+        ("separate answers", "asked one by one", apart, palette.PRECISION, "/"),
     ):
-        drawn = counts + noise.draws(Seeds(16).stream(name), len(counts))
+        published = counts + noise.draws(Seeds(16).stream(stream), len(counts))
         figure.add_bar(
             x=list(counting_queries.KINDS),
-            y=drawn,
+            y=published,
             name=name,
             marker={"color": colour, "pattern": {"shape": shape}},
             error_y={"type": "data", "array": [2 * noise.sd] * len(counts), "thickness": 2},
@@ -201,17 +221,17 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
     figure.add_scatter(
         x=list(counting_queries.KINDS),
         y=counts,
-        name="the truth" if guess is None else "the truth ± your guess",
+        name="true count" if guess is None else "true count ± your guess",
         mode="markers",
         marker={"symbol": "line-ew", "size": 26, "line": {"width": 3, "color": palette.F1}},
         error_y=None if guess is None else {"type": "data", "array": [guess] * len(counts), "color": palette.F1},
-        hovertemplate="%{x}: %{y} in truth<extra></extra>",
+        hovertemplate="%{x}: %{y}, true count<extra></extra>",
     )
-    guess_markers.layout(figure, "l3-table", x="what a letter mentions, the first of these", y="letters")
+    guess_markers.layout(figure, "l3-table", x="first of these that a letter mentions", y="letters")
     figure.update_layout(barmode="group")
     return (
-        f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, is off by "
-        f"{_number(once.mean_error)} a count; {len(counts)} answers that share that ε are off by "
+        f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, has a mean error of "
+        f"{_number(once.mean_error)} per count. {len(counts)} separate answers that share this ε have "
         f"{_number(apart.mean_error)} each."
     ), figure
 
@@ -226,32 +246,34 @@ def _percent(share: float) -> str:
 
 LESSON = Lesson(
     name="noise",
-    title="Noise that fits",
-    about="Add noise to a real count: how much one answer takes, and when a budget is gone.",
+    title="Noise and sensitivity",
+    about="Add noise to a count: see how much one answer needs, and how many answers a budget allows.",
     question=(
-        "An archive counts how many of its 3,468 letters mention a hospital. No family may be noticed, at ε = 1, and a "
-        "family has up to three such letters. The archive adds **as much noise as that takes**. By how many letters is "
-        "the published count off, on average?"
+        "An archive counts how many of its 3,468 letters mention a hospital. The privacy guarantee is ε = 1 for each "
+        "family, and a family has up to three such letters. The archive adds **just enough noise** for this. What is "
+        "the mean error of the published count, in letters?"
     ),
-    guess=Guess(label="Letters off", low=0, high=100, step=1),
+    guess=Guess(label="Mean error, letters", low=0, high=100, step=1),
     show=show,
     words=(
-        "Noise depends on what *one* family can change, not on how many letters there are. Letting fewer letters of a "
-        "family count needs less noise and loses letters. Each answer spends some ε. What is known beforehand is "
-        "better published once, as one table."
+        "The noise depends on how far *one* family can change the count (the sensitivity), not on the number of "
+        "letters. Counting fewer letters per family needs less noise but loses letters. Each answer spends ε. Counts "
+        "that are planned in advance have less noise as one table."
     ),
     simplifies=(
-        "*Laplace and Gaussian noise* are often shown as two shapes to choose from. They differ in what they keep: "
-        "Laplace noise keeps ε with no δ, Gaussian noise only with one, and at the same ε one Gaussian answer is "
-        "worse. It wins when many answers are composed, or one person changes many numbers at once, as in training."
+        "*Laplace and Gaussian noise* are often presented as two shapes to choose from. Their guarantees differ: "
+        "Laplace noise has δ = 0, Gaussian noise needs δ > 0. At the same ε one Gaussian answer has a larger error. "
+        "Gaussian noise is better when many answers are composed, or when one person changes many numbers at once, as "
+        "in training."
     ),
     note=(
         "**Sources.** C. Dwork, F. McSherry, K. Nissim, A. Smith 2006 (Laplace); B. Balle and Y.-X. Wang 2018 (the "
-        "least Gaussian noise); I. Mironov 2017 (Rényi); dp_accounting for loss distributions. The letters are the "
-        "embedded, generated corpus; a letter belongs to the first person it names.\n\n"
-        "**Pitfalls.** *More data, more noise*: no, noise stays and the count grows. *Clipping is a detail*: try "
-        "*name somebody* with one letter a family. How many letters clipping loses is itself private: an archive "
-        "would not publish it. Sampled noise in floating point has traps of its own (Mironov 2012).\n\n"
-        "**Ask the class.** Who should choose the budget, and who notices when it is gone?"
+        "smallest Gaussian noise); I. Mironov 2017 (Rényi); dp_accounting (privacy loss distributions). The letters "
+        "are the embedded, generated corpus; a letter belongs to the first person it names.\n\n"
+        "**Pitfalls.** *More data, more noise*: no, the noise stays the same and the count grows. *Clipping is a "
+        "detail*: count the letters that name a person, with one letter per family. The number of letters that "
+        "clipping loses is itself private: an archive would not publish it. Noise sampled in floating point has known "
+        "weaknesses (Mironov 2012).\n\n"
+        "**Ask the class.** Who should choose the budget, and who notices when it is spent?"
     ),
 )

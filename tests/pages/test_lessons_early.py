@@ -122,23 +122,26 @@ def heading(page) -> str:
 
 def test_knowing_more_finds_more_people(open_page, drawn):
     page = open_page("learn", lesson="names", guess="40")
-    assert "finds 100 of 100" in heading(page)
+    assert "re-identifies 100 of 100" in heading(page)
     page.slider(key="l1_known").set_value(2).run()
-    assert "finds 0 of 100" in heading(page)  # both of them wrong
+    assert "re-identifies 0 of 100" in heading(page)  # both of them wrong
     page.slider(key="l1_wrong").set_value(0).run()
-    assert 50 < int(re.search(r"finds (\d+)", heading(page))[1]) < 100
-    printed = next(trace for trace in drawn[-1][0].data if "printed" in trace.name)
-    assert list(printed.y) == [99, 68]
+    assert 50 < int(re.search(r"re-identifies (\d+)", heading(page))[1]) < 100
+    reported = next(trace for trace in drawn[-1][0].data if "reported" in trace.name)
+    assert list(reported.y) == [99, 68]
 
 
 def test_what_does_not_happen_is_not_said():
     outsider = linkage.Outsider(known=8, wrong=2, days_off=14)
     found = linkage.attack(linkage.ratings(), outsider, linkage.Release())
     assert found.shares == (1, 0, 0)
-    assert lesson_1_linkage.answer(found, 8, 2) == "Who knows 8 ratings (2 wrong) finds 100 of 100 people again."
+    sentence = "An attacker who knows 8 ratings (2 wrong) re-identifies 100 of 100 people."
+    assert lesson_1_linkage.answer(found, 8, 2) == sentence
     one = linkage.attack(linkage.ratings(), linkage.Outsider(known=1, wrong=0, days_off=14), linkage.Release())
     said = lesson_1_linkage.answer(one, 1, 0)
-    assert re.search(r"finds \d+ of 100 people again, takes \d+ for somebody else and names nobody for \d+\.$", said)
+    assert re.search(
+        r"re-identifies \d+ of 100 people, takes \d+ for another person and finds no match for \d+\.$", said
+    )
 
 
 def test_words_stand_clear_of_the_guess(open_page, drawn):
@@ -153,14 +156,14 @@ def test_words_stand_clear_of_the_guess(open_page, drawn):
 
 def test_an_answer_never_makes_anybody_surer_than_the_bound(open_page, drawn):
     page = open_page("learn", lesson="promise", guess="70")
-    assert "surer than 73.1 %" in heading(page)
-    curve = next(trace for trace in drawn[-1][0].data if trace.name == "how sure she is")
+    assert "never exceeds 73.1 %" in heading(page)
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "her certainty")
     assert max(curve.y) == pytest.approx(73.1, abs=0.01)
     page.select_slider(key="l2_eps").set_value(0.1).run()
-    assert "surer than 52.5 %" in heading(page)
+    assert "never exceeds 52.5 %" in heading(page)
     page.segmented_control(key="l2_noise").set_value("gaussian").run()
-    assert "seldom" in heading(page)
-    curve = next(trace for trace in drawn[-1][0].data if trace.name == "how sure she is")
+    assert "seldom exceeds" in heading(page)
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "her certainty")
     assert max(curve.y) > 52.5
 
 
@@ -177,11 +180,11 @@ def test_what_the_question_says_of_the_letters_is_so():
 
 def test_noise_is_the_clip_by_epsilon(open_page, drawn):
     page = open_page("learn", lesson="noise", guess="20")
-    assert "off by 3 on average" in heading(page)
+    assert "mean error of 3." in heading(page)
     page.select_slider(key="l3_eps").set_value(0.1).run()
-    assert "off by 30 on average" in heading(page)
+    assert "mean error of 30." in heading(page)
     page.slider(key="l3_clip").set_value(1).run()
-    assert "off by 10 on average; clipping loses 17 more" in heading(page)
+    assert "mean error of 10; clipping loses 17 more" in heading(page)
 
 
 def test_trust_is_paid_for_in_people(open_page, drawn):
