@@ -80,14 +80,14 @@ class TestFederated:
         page = federated_page(guess="none", l5_batch="8")
         assert not guessed(drawn[-1][0])
         page.select_slider(key="l5_sigma").set_value(1.0).run()
-        assert "the server reads none" in heading(page)
+        assert "the server recovers none" in heading(page)
         assert "<span>" in self.marks(page)
         page.toggle(key="l5_clip").set_value(False).run()
         assert figures(heading(page))[:2] == ["62", "62"]
         assert page.select_slider(key="l5_sigma").disabled
         assert len(drawn[-1][0].data[0].x) == 1
         page.select_slider(key="l5_clients").set_value(50).run()
-        assert "the server reads none" in heading(page)
+        assert "the server recovers none" in heading(page)
         page.select_slider(key="l5_clients").set_value(1).run()
         page.select_slider(key="l5_steps").set_value(4).run()
         there, read, *_ = figures(heading(page))
