@@ -1,4 +1,4 @@
-"""Lesson 6: DP-SGD, one step at a time. A batch of real sentences, its clipped sum, the noise beside it, the step."""
+"""Lesson 6: one step of DP-SGD. A batch of sentences, its clipped gradient sum, the noise, and ablations."""
 
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ _Option = TypeVar("_Option", int, float)
 
 
 def show(guess: float | None) -> None:
-    """The controls, the picture and its answer. guess: how many times as long as the sum the noise is."""
+    """Show the controls, the headline and the chart. The guess is the length of the noise ÷ that of the sum."""
     view = st.segmented_control(
         "Show", VIEWS, default=VIEWS[1], key="l6_view", bind="query-params", required=True, label_visibility="collapsed"
     )
@@ -33,40 +33,40 @@ def show(guess: float | None) -> None:
     with left:
         if view == VIEWS[3]:
             missing = st.selectbox(
-                "Leave out", list(FAULTS), 1, lambda name: FAULTS[name].title, key="l6_missing", bind="query-params"
+                "Left-out part", list(FAULTS), 1, lambda name: FAULTS[name].title, key="l6_missing", bind="query-params"
             )
         if view == VIEWS[2]:
             same = st.segmented_control(
-                "Compared at as many", SAME, default=SAME[0], key="l6_same", bind="query-params", required=True
+                "Equal number of", SAME, default=SAME[0], key="l6_same", bind="query-params", required=True
             )
         try:
-            with st.spinner("Taking the step …"):
-                table = _bench()
+            with st.spinner("Computing the step …"):
+                model = _load_model()
                 if view == VIEWS[3]:
-                    said, figure, more = step_figures.left_out(ablations.run_with_noise_check(table, missing))
+                    headline, figure, caption = step_figures.left_out(ablations.run_with_noise_check(model, missing))
                 elif view == VIEWS[2]:
-                    said, figure, more = _larger(table, setting, steps, guess, passes=same == SAME[1])
+                    headline, figure, caption = _larger(model, setting, steps, guess, passes=same == SAME[1])
                 else:
-                    said, figure, more = _one(table, setting, steps, guess, whole=view == VIEWS[1])
+                    headline, figure, caption = _one(model, setting, steps, guess, whole=view == VIEWS[1])
         except EpsilonError as error:
             st.error(str(error))
             return
-        st.markdown(f"#### {said}")
-        draw(figure, key=f"l6_{VIEWS.index(view)}", label=said)
-        st.caption(more)
+        st.markdown(f"#### {headline}")
+        draw(figure, key=f"l6_{VIEWS.index(view)}", label=headline)
+        st.caption(caption)
 
 
 def _controls(*, fixed: bool) -> tuple[Setting, int]:
-    """What is chosen. fixed: the controls are shown, but have no say."""
+    """Show the controls and return the setting and the number of steps. ``fixed`` disables the controls."""
 
     def chosen(
-        label: str, options: tuple[_Option, ...], default: _Option, key: str, form: str, about: str | None = None
+        label: str, options: tuple[_Option, ...], default: _Option, key: str, template: str, about: str | None = None
     ) -> _Option:
         return st.select_slider(
             label,
             options,
             default,
-            format_func=form.format,
+            format_func=template.format,
             key=f"l6_{key}",
             bind="query-params",
             disabled=fixed,
@@ -75,78 +75,82 @@ def _controls(*, fixed: bool) -> tuple[Setting, int]:
 
     sigma = chosen("Noise multiplier σ", dpsgd_step.NOISES, 1.0, "sigma", "{:g}")
     clip = chosen("Clip norm C", CLIPS, 1.5, "clip", "{:g}")
-    batch = chosen("Sentences a step, on average", dpsgd_step.BATCHES, 32, "batch", "{:,}")
-    steps = chosen("Steps in all, which ε counts", STEPS, 1000, "steps", "{:,}")
+    batch = chosen("Expected batch size", dpsgd_step.BATCHES, 32, "batch", "{:,}")
+    steps = chosen("Total steps, for ε", STEPS, 1000, "steps", "{:,}")
     before = chosen(
-        "Look after so many steps",
+        "Steps before this one",
         dpsgd_step.BEFORE,
         0,
         "before",
         "{:,}",
-        "Steps that the tagger took before the one you see: without noise, so that you see the same tagger at each σ.",
+        "Number of earlier training steps. They have no noise, so the NER tagger is the same at each σ.",
     )
     return Setting(noise_multiplier=sigma, clip_norm=clip, batch_size=batch, before=before), steps
 
 
-def _bench() -> fixtures.LessonModel:
-    place = st.empty()
+def _load_model() -> fixtures.LessonModel:
+    """Load the NER tagger and its sentences, and show the progress."""
+    container = st.empty()
 
-    def tell(stage: str) -> None:
-        place.caption(stage)
+    def on_progress(stage: str) -> None:
+        container.caption(stage)
 
-    found = fixtures.load(session.application().settings, tell)
-    place.empty()
-    return found
+    model = fixtures.load(session.application().settings, on_progress)
+    container.empty()
+    return model
 
 
 def _one(
-    table: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, whole: bool
-) -> step_figures.Drawn:
-    """One step. whole: its sum and its noise, and not each of its sentences."""
-    price, step = dpsgd_step.price(table, setting, steps), dpsgd_step.step(table, setting)
+    model: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, whole: bool
+) -> step_figures.View:
+    """Return the view of one step: the sum and its noise if ``whole``, otherwise the gradient of each sentence."""
+    price, step = dpsgd_step.price(model, setting, steps), dpsgd_step.step(model, setting)
     if whole:
         return step_figures.sum_and_noise(step, price, guess)
-    return step_figures.batch(step, price, [table.words[number] for number in step.sentences], guess)
+    return step_figures.batch(step, price, [model.words[number] for number in step.sentences], guess)
 
 
 def _larger(
-    table: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, passes: bool
-) -> step_figures.Drawn:
-    curves = {size: dpsgd_step.prices(table, setting, steps, size, passes=passes) for size in _COMPARED}
-    return step_figures.larger(dpsgd_step.price(table, setting, steps), curves, guess)
+    model: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, passes: bool
+) -> step_figures.View:
+    """Return the view of larger batches, at equal passes over the sentences if ``passes``, otherwise at equal steps."""
+    curves = {size: dpsgd_step.prices(model, setting, steps, size, passes=passes) for size in _COMPARED}
+    return step_figures.larger(dpsgd_step.price(model, setting, steps), curves, guess)
 
 
 LESSON = Lesson(
     name="step",
-    title="DP-SGD, one step at a time",
-    about="Take a step of private training apart: clip, add up, add noise; leave one out.",
+    title="DP-SGD step by step",
+    about="Follow one step of private training: clip, sum, add noise. Then leave one part out.",
     question=(
-        "A tagger learns names, about 32 sentences a step. Each sentence's gradient, the way it pulls the weights, is "
-        "cut to a length of C = 1.5, and all are added up. Then **noise is added once** to the sum, on each weight as "
-        "strong as one whole sentence may be (σ = 1). How many times as long as the sum is the noise?"
+        "A NER tagger learns from about 32 sentences per step. Each sentence's gradient, its pull on the weights, is "
+        "clipped to a length of C = 1.5, and all are summed. Then **noise is added once** to the sum, on each weight "
+        "as large as one whole sentence may be (σ = 1). How many times as long as the sum is the noise?"
     ),
-    guess=Guess(label="Noise, times the sum", low=0, high=100, step=1),
+    guess=Guess(label="Noise ÷ sum", low=0, high=100, step=1),
     show=show,
     words=(
-        "Still it learns: noise points another way each step and cancels out, what was learned adds up. Clipping "
-        "bounds one sentence, noise hides it, chance decides who joins: without one of them ε does not hold. More "
-        "weights, more noise; more sentences a step, more signal."
+        "The tagger still learns: the noise changes direction at each step and cancels out, while the signal adds up. "
+        "Clipping bounds one sentence, noise hides it, and sampling is random: without one of them ε does not hold. "
+        "More weights mean more noise; larger batches, more signal."
     ),
     simplifies=(
-        "*Noise is added to the data*, says the primer. Not here: the sentences stay as they are, and noise comes to "
-        "the sum of what they teach, once a step, scaled to one sentence and not to the batch. And *ε determines the "
-        "noise* only with the number of steps and the share of sentences that joins each."
+        "*Noise is added to the data*, says the primer. Not here: the sentences stay as they are. Noise is added to "
+        "the sum of their gradients, once per step, scaled to one sentence and not to the batch. And *ε determines "
+        "the noise* only together with the number of steps and the sampling rate."
     ),
     note=(
         "**Sources.** M. Abadi et al. 2016, *Deep Learning with Differential Privacy*, algorithm 1; N. Ponomareva et "
         "al. 2023, *How to DP-fy ML* (large batches, choosing C and σ); I. Mironov, K. Talwar, L. Zhang 2019 (Rényi "
-        "accounting: an upper bound, above the ε of other pages, and quicker). The tagger is the paper's (A. Jana and "
-        "C. Biemann 2021), at its first weights or after steps without noise; sentences: the embedded corpus.\n\n"
-        "**Pitfalls.** *A smaller C means less noise*: signal shrinks with it, as long as all gradients are longer "
-        "than C. *One step's ratio says how good the tagger will be*: gradients of the first step agree, later ones do "
-        "not; look after 100 steps. Lengths shown here without noise are private too: no real release shows them. A "
-        "check that finds nothing is no proof: it sees neither who knows the key nor sums that it did not look at.\n\n"
-        "**Ask the class.** Twice the weights, the same sentences: what becomes of signal to noise? Then why does good "
-        "practice learn few weights?"
+        "accounting: an upper bound, above the ε of other pages, and faster). The NER tagger is the paper's (A. Jana "
+        "and C. Biemann 2021), with its initial weights or after steps without noise; the sentences are those of the "
+        "embedded corpus.\n\n"
+        "**Pitfalls.** *A smaller C means less noise*: the signal shrinks too, as long as all gradients are longer "
+        "than C. *The ratio of one step predicts the quality of the tagger*: the gradients of the first step agree, "
+        "later ones do not; see the step after 100 steps. The lengths shown without noise are private too: no real "
+        "release shows them. A check without a finding proves nothing: it sees neither who knows the key nor the sums "
+        "that it did not measure.\n\n"
+        "**Ask the class.** With twice the weights and the same sentences, how does the signal-to-noise ratio change? "
+        "So why do the recommended settings train few weights?"
     ),
 )

@@ -1,32 +1,41 @@
-"""What lesson 6 draws, each picture with its sentence and a line below: no streamlit."""
+"""Charts of lesson 6, each with its headline and caption. Without Streamlit."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from engine.config import TrainingConfig
-from engine.lessons import ablations as watching
+from engine.lessons import ablations
 from engine.lessons.ablations import HONEST, Watched
 from engine.lessons.dpsgd_step import Price, Step
 from engine.reports.numbers import epsilon_text
 from pages.learn import guess_markers
 from pages.shared import charts, palette
 
-Drawn = tuple[str, go.Figure, str]
+View = tuple[str, go.Figure, str]
+"""Headline, chart and caption."""
 _WORDS = 9
-"""Of a sentence that are shown where one points at its bar."""
+"""Words of a sentence in the hover text of its bar."""
 
 
-def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float | None) -> Drawn:
-    """Each sentence's gradient a bar, in order of length."""
+def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float | None) -> View:
+    """Draw the gradient length of each sentence as a bar, longest first.
+
+    Args:
+        step: The step.
+        price: Its ε and signal-to-noise ratio.
+        words: Words of each sentence, in the order of ``step.norms``.
+        guess: Guessed length of the noise ÷ that of the sum, or None.
+    """
     clip, order = step.setting.clip_norm, np.argsort(-step.norms, kind="stable")
     norms, kept = step.norms[order], np.minimum(step.norms[order], clip)
-    texts = [" ".join(words[place][:_WORDS]) + (" …" if len(words[place]) > _WORDS else "") for place in order]
+    texts = [" ".join(words[index][:_WORDS]) + (" …" if len(words[index]) > _WORDS else "") for index in order]
     figure = go.Figure()
     for name, values, colour, shape in (
-        ("stays", kept, palette.PRIVATE, ""),
-        ("cut off", norms - kept, palette.RECALL, "/"),
+        ("kept", kept, palette.PRIVATE, ""),
+        ("clipped off", norms - kept, palette.RECALL, "/"),
     ):
         figure.add_bar(
             x=np.arange(1, len(norms) + 1),
@@ -48,32 +57,39 @@ def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float
     figure.add_annotation(x=1, xref="paper", y=clip, text=f"C = {clip:g}", showarrow=False, xanchor="left", xshift=4)
     figure.update_layout(margin={"r": 64})
     if guess is not None:
-        each = guess * step.signal / len(norms)
+        share = guess * step.signal / len(norms)
         guess_markers.horizontal_line(
-            figure, min(each, 0.97 * top), f"your guess: noise {each:.3g} long for each" + _beyond(each, top)
+            figure, min(share, 0.97 * top), f"your guess: noise {share:.3g} long per sentence" + _beyond(share, top)
         )
-    said = (
-        f"{len(norms):,} sentences came. C = {clip:g} shortens {step.clipped:,} of their gradients and cuts off "
-        f"{100 * step.cut:.0f} % of all length. {_tail(step, price)}"
+    headline = (
+        f"The batch has {len(norms):,} sentences. C = {clip:g} shortens {step.clipped:,} of their gradients and "
+        f"removes {100 * step.cut:.0f} % of the total length. {_tail(step, price)}"
     )
-    more = (
-        f"{step.setting.batch_size:,} are expected: each of the corpus's sentences joins by chance. Shared among those "
-        f"that came, the noise is {step.noise / len(norms):.3g} long for each."
+    caption = (
+        f"The expected batch size is {step.setting.batch_size:,}: each sentence of the corpus is sampled at random. "
+        f"Divided by the sentences in the batch, the noise is {step.noise / len(norms):.3g} long per sentence."
     )
-    return said, figure, more
+    return headline, figure, caption
 
 
 def _beyond(value: float, top: float) -> str:
+    """Return an arrow if the value is above the top of the chart."""
     return " ↑" if value > top else ""
 
 
-def sum_and_noise(step: Step, price: Price, guess: float | None) -> Drawn:
-    """To scale, in the plane of both: the sum, the noise at its tip, and both together."""
+def sum_and_noise(step: Step, price: Price, guess: float | None) -> View:
+    """Draw the sum, the noise at its tip, and the resulting step, to scale in the plane of both.
+
+    Args:
+        step: The step.
+        price: Its ε and signal-to-noise ratio.
+        guess: Guessed length of the noise ÷ that of the sum, or None.
+    """
     across = float(np.sqrt(max(0.0, step.noise**2 - step.along**2)))
     end = (step.signal + step.along, across)
     figure = go.Figure()
     for name, start, stop, colour, dash, width in (
-        ("both: the step", (0.0, 0.0), end, palette.PRECISION, "dash", 3),
+        ("step: sum + noise", (0.0, 0.0), end, palette.PRECISION, "dash", 3),
         ("noise", (step.signal, 0.0), end, palette.RECALL, "solid", 3),
         ("clipped sum", (0.0, 0.0), (step.signal, 0.0), palette.PRIVATE, "solid", 5),
     ):
@@ -97,46 +113,52 @@ def sum_and_noise(step: Step, price: Price, guess: float | None) -> Drawn:
             line=guess_markers.GUESS,
             hoverinfo="skip",
         )
-    _name(figure, step, end)
-    guess_markers.layout(figure, "l6-sum", x="along the sum", y="across it")
+    _label_lengths(figure, step, end)
+    guess_markers.layout(figure, "l6-sum", x="parallel to the sum", y="orthogonal to it")
     top = 1.1 * max(across, radius, step.signal / 2)
     figure.update_yaxes(range=[-0.06 * top, top])
-    room = 0.3 * step.signal
-    low, high = min(-room, step.signal - 1.05 * radius), step.signal + max(2.7 * room, 1.05 * radius)
+    margin = 0.3 * step.signal
+    low, high = min(-margin, step.signal - 1.05 * radius), step.signal + max(2.7 * margin, 1.05 * radius)
     figure.update_xaxes(range=[low, high], scaleanchor="y")
-    said = (
+    headline = (
         f"The noise is {_times(step.times)} as long as the sum. Only {_length(abs(step.along))} of its "
-        f"{_length(step.noise)} lies along the sum. {_tail(step, price)}"
+        f"{_length(step.noise)} is parallel to the sum. {_tail(step, price)}"
     )
     rate = TrainingConfig().learning_rate
-    more = (
-        f"To scale; lengths (L2) over all {step.size:,} weights. The step is the dashed arrow × {rate:g} "
-        f"÷ {step.setting.batch_size:,}: {_length(step.moved)} long, beside weights of {_length(step.weights)}."
+    caption = (
+        f"To scale; lengths (L2) over all {step.size:,} weights. The update is the dashed arrow × {rate:g} "
+        f"÷ {step.setting.batch_size:,}: {_length(step.moved)} long, compared with weights of {_length(step.weights)}."
     )
-    return said, figure, more
+    return headline, figure, caption
 
 
-def _name(figure: go.Figure, step: Step, tip: tuple[float, float]) -> None:
-    """The lengths at sum and noise."""
+def _label_lengths(figure: go.Figure, step: Step, tip: tuple[float, float]) -> None:
+    """Add labels with the lengths of the sum and of the noise, whose arrow ends at ``tip``."""
     if step.signal > step.noise / 3:
-        places = (step.signal / 2, 0.0, "center", 0), (tip[0], 0.4 * tip[1], "left", 8)
+        positions = (step.signal / 2, 0.0, "center", 0), (tip[0], 0.4 * tip[1], "left", 8)
     else:
-        places = (step.signal, 0.0, "left", 8), (tip[0], 0.55 * tip[1], "left", 8)
+        positions = (step.signal, 0.0, "left", 8), (tip[0], 0.55 * tip[1], "left", 8)
     texts = f"sum: {_length(step.signal)}", f"noise: {_length(step.noise)}"
-    for text, (x, y, side, aside) in zip(texts, places, strict=True):
+    for text, (x, y, anchor, shift) in zip(texts, positions, strict=True):
         figure.add_annotation(
-            x=x, y=y, text=text, showarrow=False, xanchor=side, yanchor="bottom", xshift=aside, yshift=4
+            x=x, y=y, text=text, showarrow=False, xanchor=anchor, yanchor="bottom", xshift=shift, yshift=4
         )
 
 
-def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None) -> Drawn:
-    """ε and noise at each σ, a curve for each size of batch. now: what is chosen."""
+def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None) -> View:
+    """Draw ε and the noise ÷ sum at each σ, one curve per batch size.
+
+    Args:
+        now: The chosen setting.
+        curves: Other settings by batch size.
+        guess: Guessed length of the noise ÷ that of the sum, or None.
+    """
     figure = go.Figure()
     for number, (size, prices) in enumerate(curves.items()):
         figure.add_scatter(
             x=[price.epsilon for price in prices],
             y=[price.times for price in prices],
-            name=f"{size:,} a step",
+            name=f"batch size {size:,}",
             mode="lines+markers",
             line={"color": palette.TYPES[number], "width": 3, "dash": palette.DASHES[number]},
             marker={"size": 7},
@@ -146,21 +168,24 @@ def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None
     figure.add_scatter(
         x=[now.epsilon],
         y=[now.times],
-        name="yours",
+        name="your choice",
         mode="markers",
         marker={"size": 15, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
-        hovertemplate=f"ε ≤ %{{x:.3g}}, noise %{{y:.3g}} × the sum<extra>yours, σ = {now.noise_multiplier:g}</extra>",
+        hovertemplate=f"ε ≤ %{{x:.3g}}, noise %{{y:.3g}} × the sum<extra>σ = {now.noise_multiplier:g}, yours</extra>",
     )
-    guess_markers.layout(figure, "l6-larger", x="ε, at most (δ = 1e-5)", y="noise ÷ sum, of a step")
-    every = [price for prices in curves.values() for price in (*prices, now)]
-    _log(figure.update_xaxes, [price.epsilon for price in every])
-    _log(figure.update_yaxes, [price.times for price in every] + ([guess] if guess else []))
+    guess_markers.layout(figure, "l6-larger", x="ε, at most (δ = 1e-5)", y="noise ÷ sum, per step")
+    prices_shown = [price for prices in curves.values() for price in (*prices, now)]
+    _log(figure.update_xaxes, [price.epsilon for price in prices_shown])
+    _log(figure.update_yaxes, [price.times for price in prices_shown] + ([guess] if guess else []))
     guess_markers.horizontal_line(figure, guess or None, log=True)
-    return _better(now, curves), figure, _over_all(now, curves)
+    return _larger_headline(now, curves), figure, _all_steps_caption(now, curves)
 
 
 def _log(axis: object, values: list[float]) -> None:
-    """A logarithmic axis about these values, with labels that have room."""
+    """Make an axis logarithmic, with a range around these values and labels that fit.
+
+    ``axis`` is the update method of the axis.
+    """
     low, high = 0.8 * min(values), 1.25 * max(values)
     ticks = charts.log_ticks(low, high)
     if callable(axis):
@@ -173,56 +198,60 @@ def _log(axis: object, values: list[float]) -> None:
 
 
 def _best(now: Price, curves: dict[int, tuple[Price, ...]]) -> Price:
-    """The least noise of a larger batch that costs no more ε, or what is chosen now."""
-    fair = [
+    """Return the setting with the least noise among larger batches at no larger ε, or else the chosen one."""
+    comparable = [
         price
         for prices in curves.values()
         for price in prices
         if price.epsilon <= now.epsilon and price.batch_size > now.batch_size
     ]
-    return min((*fair, now), key=lambda price: price.times)
+    return min((*comparable, now), key=lambda price: price.times)
 
 
-def _better(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
+def _larger_headline(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     best = _best(now, curves)
-    here = f"Now ε ≤ {epsilon_text(now.epsilon)}, and the noise is {_times(now.times)} as long as the sum."
+    chosen = f"Now ε ≤ {epsilon_text(now.epsilon)}, and the noise is {_times(now.times)} as long as the sum."
     if best is now:
-        return f"{here} No larger batch here has less noise for that ε."
-    taken = "" if best.steps == now.steps else f", in {_steps(best.steps)}"
+        return f"{chosen} No larger batch here has less noise at this ε."
+    steps = "" if best.steps == now.steps else f", in {_steps(best.steps)}"
     return (
-        f"{here} For no more ε, batches of {best.batch_size:,} with σ = {best.noise_multiplier:g} bring it to "
-        f"{_times(best.times)}{taken}."
+        f"{chosen} At no larger ε, batches of {best.batch_size:,} with σ = {best.noise_multiplier:g} reduce this to "
+        f"{_times(best.times)}{steps}."
     )
 
 
-def _over_all(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
-    """What the steps come to together, since fewer steps have less to cancel out."""
+def _all_steps_caption(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
+    """Return a caption on the signal-to-noise ratio of all steps, because noise cancels out less over fewer steps."""
     best = _best(now, curves)
     if best is now:
         return "Each point is one σ; ε by Rényi accounting."
-    whole = [np.sqrt(price.steps) / price.times for price in (now, best)]
-    read = round(best.steps * best.batch_size / (now.steps * now.batch_size))
+    ratios = [np.sqrt(price.steps) / price.times for price in (now, best)]
+    factor = round(best.steps * best.batch_size / (now.steps * now.batch_size))
     return (
-        "Each point is one σ. Over all steps, if each pulled the same way, signal to noise would be "
-        f"{whole[0]:.2g} now and {whole[1]:.2g} then, "
-        f"{f'for {read} times the' if read > 1 else 'for no more'} sentences read."
+        "Each point is one σ. If all steps pulled in the same direction, their signal-to-noise ratio would be "
+        f"{ratios[0]:.2g} now and {ratios[1]:.2g} then, "
+        f"{f'with {factor} times the' if factor > 1 else 'with no more'} sentences read."
     )
 
 
-def left_out(watched: Watched) -> Drawn:
-    """The figure that the check's verdict rests on, as steps are watched."""
+def left_out(watched: Watched) -> View:
+    """Draw the statistic of the noise check that reveals a fault, over the observed steps."""
     fault, checks = watched.fault, watched.checks
-    steps, rests = [check.steps for check in checks], fault.figure
-    values = [rests.read(check) for check in checks]
+    steps, statistic = [check.steps for check in checks], fault.figure
+    values = [statistic.read(check) for check in checks]
     figure = go.Figure()
-    wide: list[float] = []
-    if rests.tolerance:
-        known = [(check.steps, one) for check in checks if (one := rests.tolerance(check)) == one]
-        wide = [one for _, one in known]
+    tolerances: list[float] = []
+    if statistic.tolerance:
+        measured = [
+            (check.steps, tolerance) for check in checks if not math.isnan(tolerance := statistic.tolerance(check))
+        ]
+        tolerances = [tolerance for _, tolerance in measured]
+        upper = [statistic.planned + tolerance for tolerance in tolerances]
+        lower = [statistic.planned - tolerance for tolerance in reversed(tolerances)]
         figure.add_scatter(
-            x=[step for step, _ in (*known, *reversed(known))],
-            y=[rests.planned + one for one in wide] + [rests.planned - one for one in reversed(wide)],
-            name="chance allows",
+            x=[step for step, _ in (*measured, *reversed(measured))],
+            y=upper + lower,
+            name="tolerance",
             fill="toself",
             mode="lines",
             line={"width": 0},
@@ -233,56 +262,56 @@ def left_out(watched: Watched) -> Drawn:
         ("not found", False, "circle", palette.PRIVATE),
         ("found", True, "x", palette.RECALL),
     ):
-        places = [place for place, check in enumerate(checks) if check.failed is failed]
+        indices = [index for index, check in enumerate(checks) if check.failed is failed]
         figure.add_scatter(
-            x=[steps[place] for place in places],
-            y=[values[place] for place in places],
+            x=[steps[index] for index in indices],
+            y=[values[index] for index in indices],
             name=name,
             mode="markers",
             marker={"symbol": symbol, "size": 12, "color": colour},
             hovertemplate="after %{x} steps: %{y:.4g}<extra></extra>",
         )
-    guess_markers.layout(figure, f"l6-left-{fault.name}", x="steps that the check has watched", y=rests.name)
-    guess_markers.limit_line(figure, rests.planned, "planned", position="top right")
+    guess_markers.layout(figure, f"l6-left-{fault.name}", x="steps observed by the noise check", y=statistic.name)
+    guess_markers.limit_line(figure, statistic.planned, "planned", position="top right")
     figure.update_xaxes(
-        type="log", tickvals=list(watching.MOMENTS), range=[-0.08, np.log10(watching.MOMENTS[-1]) + 0.08]
+        type="log", tickvals=list(ablations.MOMENTS), range=[-0.08, np.log10(ablations.MOMENTS[-1]) + 0.08]
     )
-    figure.update_yaxes(range=_about([*values, rests.planned], wide))
+    figure.update_yaxes(range=_range([*values, statistic.planned], tolerances))
     return (
-        _verdict(watched),
+        _left_out_headline(watched),
         figure,
         (
-            f"A real run of the paper's size (σ = {watching.SIGMA:g}, C = {watching.CLIP:g}), watched by its noise "
-            "check, which accuses an honest run less than once in a million."
+            f"A real run of the paper's size (σ = {ablations.SIGMA:g}, C = {ablations.CLIP:g}), observed by its noise "
+            "check. The check's false-alarm rate is below one in a million."
         ),
     )
 
 
-def _about(values: Sequence[float], wide: Sequence[float]) -> tuple[float, float]:
-    """From 0 on, unless all that is to be seen lies near what chance allows; NaN is left out."""
+def _range(values: Sequence[float], tolerances: Sequence[float]) -> tuple[float, float]:
+    """Return an axis range from 0, or around the values if all are within their tolerance; NaN is ignored."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    reach = 1.3 * float(np.nanmax([0.0, *wide]))
-    if wide and high - low < reach:
+    reach = 1.3 * float(np.nanmax([0.0, *tolerances]))
+    if tolerances and high - low < reach:
         return high - 2 * reach, low + 2 * reach
     top = max(1.15 * high, high + reach, 0.01)
     return -0.05 * top, top
 
 
-def _verdict(watched: Watched) -> str:
-    """What was left out, and what the check says."""
+def _left_out_headline(watched: Watched) -> str:
+    """Return the left-out part and the result of the noise check."""
     fault, last = watched.fault, watched.checks[-1].steps
     if fault is HONEST:
         return f"Nothing is left out, and the check finds nothing in {last} steps."
-    begun = f"Left out: {fault.title} ({fault.instead})."
+    left_out_part = f"Left out: {fault.title} ({fault.instead})."
     if watched.found is None:
-        return f"{begun} Not found in {last} steps. {fault.unseen}"
-    return f"{begun} Found after {_steps(watched.found)}. {watched.says}"
+        return f"{left_out_part} Not found in {last} steps. {fault.unseen}"
+    return f"{left_out_part} Found after {_steps(watched.found)}. {watched.says}"
 
 
 def _tail(step: Step, price: Price) -> str:
-    """ε and signal to noise, in whatever view."""
-    louder = f"1 : {step.times:.3g}" if step.times >= 1 else f"{1 / step.times:.3g} : 1"
-    return f"Signal to noise {louder}; after {_steps(price.steps)} ε ≤ {epsilon_text(price.epsilon)}."
+    """Return the signal-to-noise ratio and ε for a headline."""
+    ratio = f"1 : {step.times:.3g}" if step.times >= 1 else f"{1 / step.times:.3g} : 1"
+    return f"Signal-to-noise ratio {ratio}; after {_steps(price.steps)} ε ≤ {epsilon_text(price.epsilon)}."
 
 
 def _times(value: float) -> str:

@@ -24,14 +24,14 @@ def drawn(monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(lesson_settings):
-    """One bench for all tests of this file."""
+    """Return one lesson model for all tests of this file."""
     return fixtures.load(lesson_settings)
 
 
 @pytest.fixture
 def learn(open_page, lesson_settings, monkeypatch, made):
     """Opens the lesson where the tagger can be made."""
-    monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, tell: made)
+    monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, on_progress: made)
     return lambda **fields: open_page("learn", lesson_settings, lesson="step", **fields)
 
 
@@ -96,7 +96,7 @@ def check_picture(page, drawn):
 @pytest.mark.parametrize("view", VIEWS[:3])
 def test_each_control_by_itself_goes_to_its_ends(view, made, drawn, monkeypatch):
     """The functions under the page."""
-    monkeypatch.setattr(lesson_6_step, "_bench", lambda: made)
+    monkeypatch.setattr(lesson_6_step, "_load_model", lambda: made)
 
     def shown(**chosen):
         controls = Controls(l6_view=view, **chosen)
@@ -123,10 +123,10 @@ def test_bars_are_gradients_and_what_is_cut_off(learn, drawn):
     assert whole == sorted(whole, reverse=True)
     assert whole == pytest.approx(list(stays.customdata))
     share = round(100 * sum(cut.y) / sum(whole))
-    assert f"{len(whole)} sentences came" in heading(page)
-    assert f"cuts off {share} % of all length" in heading(page)
+    assert f"The batch has {len(whole)} sentences" in heading(page)
+    assert f"removes {share} % of the total length" in heading(page)
     page.select_slider(key="l6_clip").set_value(5.0).run()
-    assert "shortens 0 of their gradients and cuts off 0 %" in heading(page)
+    assert "shortens 0 of their gradients and removes 0 %" in heading(page)
 
 
 def test_the_arrows_are_as_long_as_the_sentence_says(learn, drawn):
@@ -138,7 +138,7 @@ def test_the_arrows_are_as_long_as_the_sentence_says(learn, drawn):
     assert max(guess.y) == pytest.approx(3 * lengths[2])
     assert "ε ≤ 1.58" in heading(page)
     page.select_slider(key="l6_batch").set_value(1024).run()
-    assert "Signal to noise 1.5" in heading(page)
+    assert "Signal-to-noise ratio 1.5" in heading(page)
 
 
 def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
@@ -148,11 +148,11 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
     (epsilon,), (now,) = yours.x, yours.y
     best = min(y for curve in curves for x, y in zip(curve.x, curve.y, strict=True) if x <= epsilon)
     assert best < now
-    assert f"bring it to {best:.0f} times." in heading(page)
-    assert "for 32 times the sentences" in page.caption[0].value
+    assert f"reduce this to {best:.0f} times." in heading(page)
+    assert "with 32 times the sentences" in page.caption[0].value
     page.segmented_control(key="l6_same").set_value("sentences").run()
     assert "in 31 steps" in heading(page)
-    assert "for no more sentences" in page.caption[0].value
+    assert "with no more sentences" in page.caption[0].value
     page.select_slider(key="l6_batch").set_value(1024).run()
     assert "No larger batch here has less noise" in heading(page)
 
