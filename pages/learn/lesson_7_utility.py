@@ -1,4 +1,4 @@
-"""Lesson 7: what ε = 1 buys. Names found against ε, from published runs, and what the learner would sign."""
+"""Lesson 7: utility over ε, from published runs, and the largest ε that the learner accepts."""
 
 import math
 from collections.abc import Sequence
@@ -17,98 +17,110 @@ from pages.shared import address, palette, session, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 from pages.shared.plotly_component import show as draw
 
-VIEWS = ("Names found", "F1")
+VIEWS = ("Entities found", "F1")
 CORPORA = ("conll2003", "synthetic")
-SIGNED = ("0.05", "0.1", "0.3", "1", "3", "8", "no limit")
-"""The ε that may be signed for."""
-_LOOKS = {GOOD: (palette.PRIVATE, "circle", "solid"), PAPER: (palette.PRECISION, "square", "dash")}
+ACCEPTABLE = ("0.05", "0.1", "0.3", "1", "3", "8", "no limit")
+"""Options of the largest acceptable ε."""
+_STYLES = {GOOD: (palette.PRIVATE, "circle", "solid"), PAPER: (palette.PRECISION, "square", "dash")}
 _TIERS = {
-    "strong": "a strong promise",
-    "reasonable": "a reasonable promise",
-    "weak": "a weak promise",
-    "none": "no promise at all",
+    "strong": "a strong guarantee",
+    "reasonable": "a reasonable guarantee",
+    "weak": "a weak guarantee",
+    "none": "no guarantee at all",
 }
 
 
 def show(guess: float | None) -> None:
-    """The controls, the picture and its answer."""
+    """Show the controls, the headline and the chart. The guess is the entities found at ε = 1, of 100."""
     view = st.segmented_control(
         "Show", VIEWS, default=VIEWS[0], key="l7_view", bind="query-params", required=True, label_visibility="collapsed"
     )
     left, right = st.columns([2.6, 1], gap="large")
     with right:
-        signed = st.select_slider("I would sign for ε up to", SIGNED, "1", key="l7_signed", bind="query-params")
-        corpus = st.selectbox("Sentences", CORPORA, format_func=titles.corpus, key="l7_corpus", bind="query-params")
-        epsilon = math.inf if signed == SIGNED[-1] else float(signed)
-        st.markdown(promise(epsilon))
-    here = session.application().settings
-    points = _points(str(here.published), here.store_url, repr(session.current_user()), corpus)
-    said = answer(points, epsilon)
+        largest = st.select_slider("Largest acceptable ε", ACCEPTABLE, "1", key="l7_signed", bind="query-params")
+        corpus = st.selectbox("Corpus", CORPORA, format_func=titles.corpus, key="l7_corpus", bind="query-params")
+        epsilon = math.inf if largest == ACCEPTABLE[-1] else float(largest)
+        st.markdown(guarantee(epsilon))
+    settings = session.application().settings
+    points = _points(str(settings.published), settings.store_url, repr(session.current_user()), corpus)
+    headline = answer(points, epsilon)
     with left:
-        st.markdown(f"#### {said}")
+        st.markdown(f"#### {headline}")
         if points:
-            draw(picture(points, epsilon, guess, view), key="l7_price", label=said)
+            draw(picture(points, epsilon, guess, view), key="l7_price", label=headline)
             seeds = " to ".join(f"{count}" for count in sorted({point.seeds for point in points}))
-            st.caption(f"Test part, strict, means over {seeds} seeds. A point opens its run in Explore.")
+            st.caption(
+                f"Test set, entity-level (strict), means over {seeds} seeds. Click a point to open its run in Explore."
+            )
 
 
 def answer(points: Sequence[Point], epsilon: float) -> str:
-    """What the signature costs, in a sentence."""
-    good, paper, free = (
-        utility_curve.bought(points, *each) for each in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf))
+    """Return the entities found within this ε, in a sentence."""
+    recommended, paper, not_private = (
+        utility_curve.bought(points, setting, limit)
+        for setting, limit in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf))
     )
-    if free is None:
-        return "No run of this is known here: the page Good practice can compute them."
+    if not_private is None:
+        return "No run of this lesson is available. The page Recommended settings can compute them."
     limit = "Without a limit" if math.isinf(epsilon) else f"At ε = {epsilon:g}"
-    if good is None:
-        best = f"{_of_100(paper)} of 100 names" if paper else "no names that we know of"
-        return f"{limit} nothing was measured with good practice; the paper's setting finds {best}."
-    without = "" if math.isinf(epsilon) else f" (without privacy {_of_100(free)})"
-    beside = f"; the paper's setting finds {_of_100(paper)}" if paper else ""
-    return f"{limit} good practice finds {_of_100(good)} of 100 names{without}{beside}."
+    if recommended is None:
+        result = f"the paper's settings find {_of_100(paper)} of 100 entities" if paper else "nor with the paper's"
+        return f"{limit} nothing was measured with the recommended settings; {result}."
+    without = "" if math.isinf(epsilon) else f" (without privacy {_of_100(not_private)})"
+    comparison = f"; the paper's settings find {_of_100(paper)}" if paper else ""
+    return f"{limit} the recommended settings find {_of_100(recommended)} of 100 entities{without}{comparison}."
 
 
-def promise(epsilon: float) -> str:
-    """What is signed, in words."""
+def guarantee(epsilon: float) -> str:
+    """Return the meaning of this ε as the largest change of an attacker's belief."""
     if math.isinf(epsilon):
-        return "**No limit**: no promise at all. Whoever sees the tagger may be *certain* that your sentence was used."
-    sure = 100 * bounds(epsilon, 0.5)[1]
-    digits = max(0, math.ceil(-math.log10(100 - sure)))
+        return (
+            "**No limit**: no guarantee at all. Anyone who sees the tagger may be *certain* that it used your sentence."
+        )
+    certainty = 100 * bounds(epsilon, 0.5)[1]
+    digits = max(0, math.ceil(-math.log10(100 - certainty)))
     return (
-        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}: who held 50 : 50 that your sentence was used may become "
-        f"{sure:.{digits}f} % sure, no more, whatever else they know (but for δ = 1 in 100,000)."
+        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}: an attacker who thinks it 50 : 50 that your sentence was used "
+        f"can become at most {certainty:.{digits}f} % certain, whatever else they know (except with δ = 1 in 100,000)."
     )
 
 
 def picture(points: Sequence[Point], epsilon: float, guess: float | None, view: str) -> go.Figure:
-    """Both settings against ε, what would be signed, and the guess."""
+    """Draw recall or F1 of both settings over ε, with lines at the acceptable ε and at the guess.
+
+    Args:
+        points: Results of the runs.
+        epsilon: The largest acceptable ε.
+        guess: Guessed entities found at ε = 1, of 100, or None.
+        view: One of :data:`VIEWS`.
+    """
     axis = EpsilonAxis([point.epsilon for point in points])
     recall = view == VIEWS[0]
     figure = go.Figure()
     axis.shade(figure)
-    for setting, (colour, symbol, dash) in _LOOKS.items():
-        here = [point for point in points if point.setting == setting]
+    for setting, (colour, symbol, dash) in _STYLES.items():
+        of_setting = [point for point in points if point.setting == setting]
         figure.add_scatter(
-            x=[axis.position(point.epsilon) for point in here],
-            y=[100 * (point.recall if recall else point.f1) for point in here],
+            x=[axis.position(point.epsilon) for point in of_setting],
+            y=[100 * (point.recall if recall else point.f1) for point in of_setting],
             name=setting,
             mode="lines+markers",
             line={"color": colour, "width": 3, "dash": dash},
             marker={"symbol": symbol, "size": 11},
             text=[
-                f"<b>ε = {epsilon_text(point.epsilon)}</b><br>{100 * point.recall:.1f} of 100 names found, "
+                f"<b>ε = {epsilon_text(point.epsilon)}</b><br>{100 * point.recall:.1f} of 100 entities found, "
                 f"F1 {point.f1:.3f}, {point.seeds} seeds"
-                for point in here
+                for point in of_setting
             ],
-            customdata=[address.link(point.config) for point in here],
+            customdata=[address.link(point.config) for point in of_setting],
             hovertemplate="%{text}<extra>" + setting + "</extra>",
         )
-    guess_markers.layout(figure, f"l7-{view}", x="ε", y="of 100 names, found" if recall else "F1, in hundredths")
+    guess_markers.layout(figure, f"l7-{view}", x="ε", y="entities found, of 100" if recall else "F1 × 100")
     figure.update_xaxes(axis.layout())
     figure.update_yaxes(range=[-3, 103])
     line = {"color": palette.QUIET, "width": 2, "dash": "dot"}
     side = "top right" if epsilon <= 1 else "top left"
-    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position=side)
+    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "acceptable"}, annotation_position=side)
     if recall:
         guess_markers.horizontal_line(figure, guess, "your guess for ε = 1")
     return figure
@@ -118,42 +130,51 @@ def _of_100(point: Point | None) -> int:
     return round(100 * point.recall) if point else 0
 
 
-@st.cache_data(show_spinner="Reading what is published …", max_entries=8, ttl=60)
-def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Point, ...]:
-    """The runs that are known, looked up once a minute. published, stored: where they are; person: who
-    may see them."""
+@st.cache_data(show_spinner="Loading runs …", max_entries=8, ttl=60)
+def _points(published: str, stored: str, user: str, corpus: str) -> tuple[Point, ...]:
+    """Return the results of the available runs, looked up once a minute.
+
+    Args:
+        published: Path of the published runs, part of the cache key.
+        stored: Address of the run store, part of the cache key.
+        user: The user who may see the runs, part of the cache key.
+        corpus: Name of the corpus.
+    """
     app = session.application()
     return utility_curve.curve(corpus, app.corpora.train_sentences(corpus), app.queries.find)
 
 
 LESSON = Lesson(
     name="price",
-    title="What does ε = 1 buy?",
-    about="Weigh names found against ε, and say what you would sign.",
+    title="Utility at ε = 1",
+    about="Compare the entities found at each ε, and choose the largest ε that you would accept.",
     question=(
-        "A tagger learns names from 14,041 news sentences, and promises each of them **ε = 1**. Without any privacy it "
-        "finds 87 of 100 names in other news. How many does it find with the promise, if it is trained well?"
+        "A NER tagger learns from 14,041 news sentences, with a guarantee of **ε = 1** for each of them. Without "
+        "privacy it finds 87 of 100 entities in other news. How many does it find with the guarantee, if it is trained "
+        "well?"
     ),
-    guess=Guess(label="Found at ε = 1, of 100", low=0, high=100, step=1),
+    guess=Guess(label="Entities found at ε = 1, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "Both curves promise the same. Good practice begins with public knowledge, few weights and large batches; the "
-        "paper's setting learns every weight of an LSTM from private sentences alone. Which ε would you sign, if ten "
-        "of these sentences were yours?"
+        "Both curves have the same guarantee. The recommended settings use public knowledge, few weights and large "
+        "batches. The paper's settings train every weight of an LSTM on private sentences alone. Which ε would you "
+        "accept if ten of these sentences were yours?"
     ),
     simplifies=(
-        "*ε buys accuracy at a fixed price*: it does not. At the same ε, the same data and the same promise, names "
-        "found differ by a factor of two with how one trains. Nor is the promise that *nothing will happen to you*: "
-        "what a tagger learns of everybody, it learns of you too, whether you took part or not."
+        "*Accuracy has a fixed price in ε*: it does not. At the same ε, with the same data and the same guarantee, the "
+        "training method changes the number of entities found by a factor of two. Nor does the guarantee say that "
+        "*nothing will happen to you*: facts that a tagger learns about everyone also hold for you, whether you took "
+        "part or not."
     ),
     note=(
-        "**Sources.** The paper's setting: A. Jana and C. Biemann 2021; good practice: N. Ponomareva et al. 2023, "
-        "*How to DP-fy ML*, sections 5 and 5.2.1 (tiers); F. Tramèr and D. Boneh 2021. All points are published runs "
-        "of this repository; the page *Good practice* climbs from one curve to the other, rung by rung.\n\n"
-        "**Pitfalls.** The unit is one sentence: a person with ten of them has more than ten times ε (lesson 2). "
-        "Public vectors in context were tuned on other people's sentences: public is not the same as given freely. "
-        "That curves meet at ∞ does not make ε = 8 free of risk; the promise is a bound, not a measurement.\n\n"
-        "**Ask the class.** Who decides on ε: those who use the tagger, or those whose sentences it learned from? "
-        "What would have to be at stake for you to ask for ε = 0.1?"
+        "**Sources.** The paper's settings: A. Jana and C. Biemann 2021; recommended settings: N. Ponomareva et al. "
+        "2023, *How to DP-fy ML*, sections 5 and 5.2.1 (tiers); F. Tramèr and D. Boneh 2021. All points are published "
+        "runs of this repository. The page *Recommended settings* leads from one curve to the other, one setting at a "
+        "time.\n\n"
+        "**Pitfalls.** The protected unit is one sentence: a person with ten of them has more than ten times ε "
+        "(lesson 2). Public contextual vectors were tuned on other people's sentences: public does not mean given "
+        "freely. The curves meet at ∞, but ε = 8 is not free of risk. The guarantee is a bound, not a measurement.\n\n"
+        "**Ask the class.** Who decides on ε: the users of the tagger, or the authors of its training sentences? What "
+        "would have to be at stake for you to ask for ε = 0.1?"
     ),
 )

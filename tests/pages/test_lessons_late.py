@@ -176,11 +176,11 @@ class TestPrice:
         page = learn("price", guess="none")
         assert not guessed(drawn[-1][0])
         page.select_slider(key="l7_signed").set_value("0.1").run()
-        assert "nothing was measured with good practice" in heading(page)
-        assert "strong promise" in "".join(each.value for each in page.markdown)
+        assert "nothing was measured with the recommended settings" in heading(page)
+        assert "a strong guarantee" in "".join(each.value for each in page.markdown)
         page.select_slider(key="l7_signed").set_value("no limit").run()
         assert figures(heading(page))[0] == "87"
-        assert "no promise at all" in "".join(each.value for each in page.markdown)
+        assert "no guarantee at all" in "".join(each.value for each in page.markdown)
         page.segmented_control(key="l7_view").set_value("F1").run()
         assert not page.exception
 
@@ -192,5 +192,5 @@ class TestPrice:
 
     def test_where_no_run_is_known_it_says_so(self, open_page, drawn):
         page = open_page("learn", lesson="price", guess="40")
-        assert "No run of this is known here" in heading(page)
+        assert "No run of this lesson is available" in heading(page)
         assert not drawn
