@@ -41,7 +41,7 @@ def picture(
         if split := best(found, clients):
             _line(figure, split, axis, f"{clients} clients", colour, symbol, dash)
     if published:
-        figure.add_trace(_printed(published, axis))
+        figure.add_trace(_reported(published, axis))
     if top:
         _level(figure, top.f1.mean, "not private")
     _level(figure, floor, "marks no entity")
@@ -59,15 +59,16 @@ def _line(
     figure: go.Figure, found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, dash: str
 ) -> None:
     """Add a frontier to the figure; the one over all configurations is thicker and has error bars over seeds."""
-    whole = dash == "solid"
-    line = _points(found, axis, name, colour, symbol, 12 if whole else 9)
-    line.mode, line.line = "lines+markers", {"shape": "hv", "color": colour, "width": 2.5 if whole else 2, "dash": dash}
-    if whole:
-        line.error_y = {"type": "data", "array": [each.f1.sd for each in found], "thickness": 1.5}
+    over_all = dash == "solid"
+    line = _points(found, axis, name, colour, symbol, 12 if over_all else 9)
+    line.mode = "lines+markers"
+    line.line = {"shape": "hv", "color": colour, "width": 2.5 if over_all else 2, "dash": dash}
+    if over_all:
+        line.error_y = {"type": "data", "array": [setting.f1.sd for setting in found], "thickness": 1.5}
     figure.add_trace(line)
 
 
-def _printed(published: Sequence[tuple[float, float, str]], axis: EpsilonAxis) -> go.Scatter:
+def _reported(published: Sequence[tuple[float, float, str]], axis: EpsilonAxis) -> go.Scatter:
     return go.Scatter(
         x=[axis.position(epsilon) for epsilon, _, _ in published],
         y=[f1 for _, f1, _ in published],

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.experiments import token_f1
-from engine.experiments.papers import jana_biemann_2021 as printed
+from engine.experiments.papers import jana_biemann_2021
 from pages.frontier import chart
 from pages.frontier import points as frontier
 from pages.shared import seeded_noise_notice, session, tables, titles
@@ -11,32 +11,33 @@ from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
 app = session.application()
-found = app.queries.overview()
-done = {each.run.config.corpus for each in found if each.last_record and each.last_record.final}
-here = sorted(done, key=lambda name: (name != "conll2003", name))
-if not here:
+overviews = app.queries.overview()
+finished = {item.run.config.corpus for item in overviews if item.last_record and item.last_record.final}
+corpora = sorted(finished, key=lambda name: (name != "conll2003", name))
+if not corpora:
     st.markdown("### No run is finished yet. Start one on the page Explore.")
     st.stop()
 heading = st.container()
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    corpus = st.selectbox("Corpus", here, format_func=titles.corpus, width=280)
+    corpus = st.selectbox("Corpus", corpora, format_func=titles.corpus, width=280)
     metric = st.segmented_control(
         "F1 metric", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
     )
     tests = [
-        each.last_record.test
-        for each in found
-        if each.run.config.corpus == corpus and each.last_record and each.last_record.test
+        item.last_record.test
+        for item in overviews
+        if item.run.config.corpus == corpus and item.last_record and item.last_record.test
     ]
     kinds = [frontier.ALL, *sorted({name for test in tests for name in test.strict})]
     kind = st.selectbox("Entity type", kinds, width=160, disabled=metric == "published")
-settings = frontier.settings(found, corpus, metric, kind)
+settings = frontier.settings(overviews, corpus, metric, kind)
 best = frontier.best(settings)
 top = frontier.ceiling(settings, best)
 by_tokens = metric == "published"
 published = []
 if by_tokens and corpus == "conll2003":
-    published = frontier.printed([printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)])
+    cells = jana_biemann_2021.cells(corpus=corpus)
+    published = frontier.reported([jana_biemann_2021.measure(cell, app.queries.find) for cell in cells])
 floor = token_f1.floor(tests[0]).f1 if by_tokens and tests else 0.0
 answer = frontier.answer(best, top)
 heading.markdown(f"### {answer}")
@@ -56,5 +57,5 @@ if not by_tokens:
     )
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})
 tables.older(
-    each.run for each in found if each.run.config.corpus == corpus and each.last_record and each.last_record.final
+    item.run for item in overviews if item.run.config.corpus == corpus and item.last_record and item.last_record.final
 )

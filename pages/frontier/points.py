@@ -8,7 +8,7 @@ from typing import Any
 from engine.config import SimulationConfig, with_noise
 from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.papers.jana_biemann_2021 import Row
-from engine.experiments.pareto import pareto_front as unbeaten
+from engine.experiments.pareto import pareto_front
 from engine.experiments.seed_aggregates import seeds_text
 from engine.experiments.statistics import Spread, spread
 from engine.experiments.token_f1 import published_metric
@@ -19,7 +19,7 @@ from pages.shared import address, metrics, titles
 from pages.shared.group_by_config import configurations
 
 ALL = "all types"
-"""Choice of the entities of every type."""
+"""Option for the entities of all types."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,23 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
         metric: A key of :data:`pages.shared.metrics.METRICS`.
         kind: An entity type, or :data:`ALL`.
     """
-    comparable = [each for each in found if each.run.config.corpus == corpus and _alike(each.run.config)]
-    by_id = {each.run.run_id: each for each in comparable}
+    comparable = [item for item in found if item.run.config.corpus == corpus and _comparable(item.run.config)]
+    by_id = {item.run.run_id: item for item in comparable}
     result = []
     for config, by_seed in configurations(comparable).items():
-        tested = [each for run_id in by_seed.values() if (each := by_id[run_id]).last_record and each.last_record.test]
-        lasts = [each.last_record for each in tested if each.last_record]
+        tested = [item for run_id in by_seed.values() if (item := by_id[run_id]).last_record and item.last_record.test]
+        lasts = [item.last_record for item in tested if item.last_record]
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
         if scores:
             epsilon = max(last.privacy.epsilon for last in lasts)
             headline = metric != "published" and kind == ALL
             interval = metrics.interval(*(last.test for last in lasts if last.test and headline))
-            runs = [each.run for each in tested]
+            runs = [item.run for item in tested]
             result.append(Setting(config, epsilon, spread(scores), interval, seeds_text(runs), address.ledger(*runs)))
     return result
 
 
-def _alike(config: SimulationConfig) -> bool:
+def _comparable(config: SimulationConfig) -> bool:
     return not config.privacy.kind.client_level and config.privacy.sampling == "poisson"
 
 
@@ -99,7 +99,7 @@ def best(found: Sequence[Setting], clients: int | None = None) -> list[Setting]:
     compared = [
         setting for setting in found if setting.private and clients in (None, setting.config.federation.clients)
     ]
-    return unbeaten(compared, epsilon=lambda setting: setting.epsilon, f1=lambda setting: setting.f1.mean)
+    return pareto_front(compared, epsilon=lambda setting: setting.epsilon, f1=lambda setting: setting.f1.mean)
 
 
 def ceiling(found: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | None:
@@ -110,7 +110,7 @@ def ceiling(found: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | 
     return max(not_private.values(), key=lambda setting: setting.f1.mean, default=None)
 
 
-def printed(found: Sequence[Row]) -> list[tuple[float, float, str]]:
+def reported(found: Sequence[Row]) -> list[tuple[float, float, str]]:
     """Return the paper's private rows: ε that we recomputed, reported F1, title; without those of unknown ε."""
     return [
         (epsilon, row.cell.published["f1"], jana_biemann_2021.setting_text(row.cell))
@@ -123,16 +123,16 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
     """Return the frontier as table rows, followed by the non-private configuration."""
     return [
         {
-            "ε": epsilon_text(each.epsilon),
-            "F1": each.f1.mean,
-            "± sd": each.f1.known_sd,
-            metrics.INTERVAL: each.interval,
-            "seeds": each.seeds_text,
-            "run": address.link(each.config),
-            "ε rests on": each.ledger,
-            "setting": titles.setting(each.config, with_corpus=False),
+            "ε": epsilon_text(setting.epsilon),
+            "F1": setting.f1.mean,
+            "± sd": setting.f1.known_sd,
+            metrics.INTERVAL: setting.interval,
+            "seeds": setting.seeds_text,
+            "run": address.link(setting.config),
+            "ε rests on": setting.ledger,
+            "setting": titles.setting(setting.config, with_corpus=False),
         }
-        for each in (*frontier, *([top] if top else []))
+        for setting in (*frontier, *([top] if top else []))
     ]
 
 

@@ -28,7 +28,7 @@ def story(table: str, found: Sequence[Row]) -> Story:
     """Return the discussion of a table from its rows."""
     entity = [_entity(row) for row in found]
     scored = [(row, f1) for row, f1 in zip(found, entity, strict=True) if f1 is not None]
-    seen = f"{_seen(table, scored)}{_floor(found)}" if scored else "No run of this table is finished yet."
+    seen = f"{_seen(table, scored)}{_no_entity_sentence(found)}" if scored else "No run of this table is finished yet."
     concluded, why = _STORIES[table]
     return Story(concluded, seen, why)
 
@@ -54,7 +54,7 @@ def _seen(table: str, scored: Sequence[tuple[Row, float]]) -> str:
     return text
 
 
-def _floor(found: Sequence[Row]) -> str:
+def _no_entity_sentence(found: Sequence[Row]) -> str:
     """Return a sentence on the reported rows whose F1 is that of a tagger that marks no entity."""
     floors = [row.found.floor.f1 for row in found if row.found.floor]
     if not floors:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.experiments.papers import jana_biemann_2021 as printed
+from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.seed_aggregates import SEEDS, over_seeds
 from pages.paper import discussion
 from pages.paper import tables as paper
@@ -11,7 +11,7 @@ from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
 app = session.application()
-about = printed.published()
+about = jana_biemann_2021.published()
 st.markdown("### Reported results and our replication")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
 seeded_noise_notice.caption()
@@ -22,19 +22,23 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003. These runs have its settings and another corpus, so the numbers differ.")
-found = [printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)]
-tables.older(run for each in found for run in each.found.runs)
-repeats = app.queries.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
-what_ifs = [(name, over_seeds(config, app.queries.find)) for name, config in printed.counterfactuals(corpus).items()]
+measured = [jana_biemann_2021.measure(cell, app.queries.find) for cell in jana_biemann_2021.cells(corpus=corpus)]
+tables.older(run for row in measured for run in row.found.runs)
+repeats = app.queries.repeated({run.run_id: run for row in measured for run in row.found.runs}.values())
+counterfactuals = [
+    (name, over_seeds(config, app.queries.find)) for name, config in jana_biemann_2021.counterfactuals(corpus).items()
+]
 columns = {
     name: tables.number(format="%.3f")
-    for name in ("reported P", "reported R", "reported F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
+    for name in ("reported P", "reported R", "reported F1", "P", "R", "F1", *paper.COUNTERFACTUAL_SCORES)
 }
 for tab, (table, title) in zip(
-    st.tabs([f"Table {name.removeprefix('table')}" for name in printed.TABLES]), printed.TABLES.items(), strict=True
+    st.tabs([f"Table {name.removeprefix('table')}" for name in jana_biemann_2021.TABLES]),
+    jana_biemann_2021.TABLES.items(),
+    strict=True,
 ):
     with tab:
-        rows = [row for row in found if row.cell.table == table]
+        rows = [row for row in measured if row.cell.table == table]
         st.markdown(f"#### {title}")
         key = f"{table}-{metric}-{corpus}"
         show(paper.picture(rows, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 reported and measured")
@@ -46,10 +50,10 @@ for tab, (table, title) in zip(
             selection_mode="multi-row",
         )
         chosen = [rows[number] for number in event["selection"]["rows"]] or rows
-        what = "this table" if chosen is rows else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
-        wanted = list(dict.fromkeys(config for row in chosen for config in row.cell.seeds(SEEDS)))
-        submitting.button(app, submitting.missing(app, wanted), f"of {what}", key=f"run-{table}")
-        submitting.again(app, wanted, what, key=f"again-{table}")
+        scope = "this table" if chosen is rows else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
+        configs = list(dict.fromkeys(config for row in chosen for config in row.cell.seeds(SEEDS)))
+        submitting.button(app, submitting.missing(app, configs), f"of {scope}", key=f"run-{table}")
+        submitting.again(app, configs, scope, key=f"again-{table}")
         story = discussion.story(table, rows)
         for head, text in (
             ("The paper's conclusion", story.concluded),
@@ -57,8 +61,8 @@ for tab, (table, title) in zip(
             ("Possible reasons for differences", story.why),
         ):
             st.markdown(f"**{head}.** {address.plain(text)}")
-        if beside := paper.what_ifs(table, what_ifs):
+        if counterfactual_rows := paper.counterfactual_rows(table, counterfactuals):
             st.markdown(
                 "**Counterfactuals.** Runs with a deliberate fault, to show its effect. They are not replications."
             )
-            tables.show(beside, columns, key=f"if-{key}")
+            tables.show(counterfactual_rows, columns, key=f"if-{key}")

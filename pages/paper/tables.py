@@ -13,8 +13,8 @@ from engine.service.reproducibility import Rerun
 from pages.shared import address, charts, palette
 from pages.shared.metrics import in_metric
 
-WHAT_IF_SCORES = ("F1, paper's metric", "F1, entity-level")
-"""Columns of the counterfactual runs."""
+COUNTERFACTUAL_SCORES = ("F1, paper's metric", "F1, entity-level")
+"""Score columns of the counterfactual runs."""
 
 
 def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> list[dict[str, Any]]:
@@ -28,22 +28,22 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> lis
     table = []
     for row in found:
         scores, cell, ours = in_metric(row.found, metric), row.cell, row.found
-        printed = cell.published
+        reported = cell.published
         table.append(
             {
                 "setting": jana_biemann_2021.setting_text(cell),
-                "reported P": printed["precision"],
-                "reported R": printed["recall"],
-                "reported F1": printed["f1"],
+                "reported P": reported["precision"],
+                "reported R": reported["recall"],
+                "reported F1": reported["f1"],
                 "P": scores.precision.mean if scores else None,
                 "R": scores.recall.mean if scores else None,
                 "F1": scores.f1.mean if scores else None,
                 "± sd": scores.f1.known_sd if scores else None,
-                "difference": scores.f1.mean - printed["f1"] if scores and metric == "published" else None,
-                "reported ε": f"{printed['epsilon']:g}" if "epsilon" in printed else _printed_epsilon(row),
+                "difference": scores.f1.mean - reported["f1"] if scores and metric == "published" else None,
+                "reported ε": f"{reported['epsilon']:g}" if "epsilon" in reported else _reported_epsilon(row),
                 "ε": epsilon_text(ours.epsilon) if ours.epsilon is not None else "",
                 "seeds": ours.seeds_text,
-                "reruns": _again([repeats[run.run_id] for run in ours.runs if run.run_id in repeats]),
+                "reruns": _rerun_text([repeats[run.run_id] for run in ours.runs if run.run_id in repeats]),
                 "run": address.link(cell.config),
                 "ε rests on": address.ledger(*ours.runs),
             }
@@ -51,7 +51,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> lis
     return table
 
 
-def _again(repeats: Sequence[Rerun]) -> str:
+def _rerun_text(repeats: Sequence[Rerun]) -> str:
     """Return how many reruns of a row are identical to their first run, or else the largest difference of F1."""
     outcomes = [rerun.comparison for rerun in repeats if rerun.comparison]
     different = [outcome for outcome in outcomes if not outcome.identical]
@@ -60,12 +60,12 @@ def _again(repeats: Sequence[Rerun]) -> str:
     return f"{len(outcomes)} of {len(repeats)} identical" if repeats else ""
 
 
-def _printed_epsilon(row: Row) -> str:
+def _reported_epsilon(row: Row) -> str:
     """Return the ε that the paper reports outside of a table: tables 5 and 6 have one ε for all of their rows."""
     return "0.688" if row.cell.table in ("table5", "table6") else "∞"
 
 
-def what_ifs(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
+def counterfactual_rows(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
     """Return the counterfactual runs of a table: those in phases for table 6, the others for table 2."""
     rows = []
     for name, results in found:
@@ -74,8 +74,8 @@ def what_ifs(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[st
         rows.append(
             {
                 "counterfactual": name,
-                WHAT_IF_SCORES[0]: results.token.f1.mean if results.token else None,
-                WHAT_IF_SCORES[1]: results.entity.f1.mean if results.entity else None,
+                COUNTERFACTUAL_SCORES[0]: results.token.f1.mean if results.token else None,
+                COUNTERFACTUAL_SCORES[1]: results.entity.f1.mean if results.entity else None,
                 "± sd": results.entity.f1.known_sd if results.entity else None,
                 "seeds": results.seeds_text,
                 "run": address.link(results.config),
@@ -89,12 +89,12 @@ def picture(found: Sequence[Row], metric: str, *, key: str) -> go.Figure:
     """Draw the reported and the measured F1 of each row, with a line at the F1 of a tagger that marks no entity."""
     names = [jana_biemann_2021.setting_text(row.cell) for row in found]
     figure = go.Figure()
-    printed_sd = [row.cell.published.get("f1_sd", 0.0) for row in found]
+    reported_sd = [row.cell.published.get("f1_sd", 0.0) for row in found]
     figure.add_trace(
         go.Scatter(
             x=names,
             y=[row.cell.published["f1"] for row in found],
-            error_y={"type": "data", "array": printed_sd, "visible": any(printed_sd), "thickness": 1.5},
+            error_y={"type": "data", "array": reported_sd, "visible": any(reported_sd), "thickness": 1.5},
             mode="markers",
             name="reported",
             marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},

@@ -24,7 +24,13 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a chart. private: chooses the colour; None for bars without that distinction."""
+    """A bar of a chart.
+
+    Attributes:
+        name: Label.
+        value: Length.
+        private: Selects the colour; None for bars without that distinction.
+    """
 
     name: str
     value: float
@@ -167,7 +173,7 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
     return figure
 
 
-def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
+def lower_bound_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
     """Return a sentence on the share of a step that its matrix products need at least.
 
     Args:

@@ -56,7 +56,7 @@ def history(study: Study, *, key: str) -> go.Figure:
             mode="markers",
             name="trial",
             marker={"symbol": "circle-open", "size": 9, "color": palette.QUIET, "line": {"width": 2}},
-            text=[_told(trial) for trial in study.trials],
+            text=[_hover_text(trial) for trial in study.trials],
             hovertemplate="%{text}<extra></extra>",
         )
     )
@@ -75,11 +75,7 @@ def history(study: Study, *, key: str) -> go.Figure:
         margin={"l": 52, "r": 8, "t": 48, "b": 48},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": "trial"}, "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={
-            "title": {"text": f"F1, {titles.corpus(study.development)}"},
-            "gridcolor": palette.GRID,
-            "zeroline": False,
-        },
+        yaxis=_f1_axis(study),
     )
 
 
@@ -88,7 +84,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     winner = study.winner
     figure = go.Figure(
         go.Scatter(
-            x=[_place(trial, name) for trial in study.trials],
+            x=[_axis_value(trial, name) for trial in study.trials],
             y=[trial.f1 for trial in study.trials],
             mode="markers",
             marker={
@@ -97,7 +93,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
                 "color": palette.F1,
                 "line": {"width": 2},
             },
-            text=[_told(trial) for trial in study.trials],
+            text=[_hover_text(trial) for trial in study.trials],
             hovertemplate="%{text}<extra></extra>",
         )
     )
@@ -117,20 +113,17 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
         **charts.plain_layout(key, height=320),
         margin={"l": 52, "r": 8, "t": 24, "b": 48},
         xaxis={**x, "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={
-            "title": {"text": f"F1, {titles.corpus(study.development)}"},
-            "gridcolor": palette.GRID,
-            "zeroline": False,
-        },
+        yaxis=_f1_axis(study),
     )
 
 
 def _f1_axis(study: Study) -> dict[str, Any]:
+    """Return the layout of the F1 axis."""
     title = f"F1, {titles.corpus(study.development)}"
     return {"title": {"text": title}, "gridcolor": palette.GRID, "zeroline": False}
 
 
-def _told(trial: Trial) -> str:
+def _hover_text(trial: Trial) -> str:
     chosen = (f"{titles.heading(name)}: {_chosen(trial, name)}" for name in FIELDS if name in trial.chosen)
     return f"<b>trial {trial.number}, F1 {trial.f1:.3f}</b><br>" + "<br>".join(
         [*chosen, f"σ: {trial.noise_multiplier:g}"]
@@ -141,7 +134,7 @@ def _chosen(trial: Trial, name: str) -> str:
     return titles.value(name, trial.chosen[name]) if name in trial.chosen else ""
 
 
-def _place(trial: Trial, name: str) -> float | str | None:
+def _axis_value(trial: Trial, name: str) -> float | str | None:
     """Return the position of a trial on the axis of a field: a number on a log axis, otherwise a label."""
     if name in _LOGARITHMIC:
         return trial.chosen.get(name)

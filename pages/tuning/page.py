@@ -13,9 +13,9 @@ from pages.tuning import chart as tuning
 COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
 
 app = session.application()
-found = app.queries.studies()
+studies = app.queries.studies()
 heading = st.container()
-if not found:
+if not studies:
     heading.markdown("### No hyperparameter search is saved yet.")
     st.markdown(
         "This command starts one. Its trials train on the public corpus Broad Twitter. The best configuration is then "
@@ -23,7 +23,7 @@ if not found:
     )
     st.code(COMMAND, language="bash", wrap_lines=True)
     st.stop()
-study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name]))]
+study = studies[st.selectbox("Search", sorted(studies), format_func=lambda name: tuning.label(studies[name]))]
 named = replace(study, corpus=titles.corpus(study.corpus), development=titles.corpus(study.development))
 tested = over_seeds(study.best, app.queries.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")

@@ -130,12 +130,12 @@ def test_counterfactual_rows_belong_to_table_2_or_6():
         (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
         for name, config in tables.counterfactuals("synthetic").items()
     ]
-    assert paper.what_ifs("table1", found) == []
-    assert [row["counterfactual"] for row in paper.what_ifs("table2", found)] == [
+    assert paper.counterfactual_rows("table1", found) == []
+    assert [row["counterfactual"] for row in paper.counterfactual_rows("table2", found)] == [
         "TDDL, clipped, noise not applied",
         "CRF, clipped, noise not applied",
     ]
-    phases = paper.what_ifs("table6", found)
+    phases = paper.counterfactual_rows("table6", found)
     assert len(phases) == 2
     assert phases[0]["F1, entity-level"] == pytest.approx(1 / 3)
     assert "noise_multiplier=32" in phases[1]["run"]
