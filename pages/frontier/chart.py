@@ -14,7 +14,7 @@ FEDERATED = ((5, palette.TYPES[0], "square"), (20, palette.TYPES[2], "triangle-u
 
 
 def picture(
-    found: Sequence[Setting],
+    settings: Sequence[Setting],
     frontier: Sequence[Setting],
     top: Setting | None,
     published: Sequence[tuple[float, float, str]],
@@ -25,20 +25,20 @@ def picture(
     """Draw F1 over ε; a click on a point opens its configuration in Explore.
 
     Args:
-        found: All configurations, each a grey circle.
+        settings: All configurations, each a grey circle.
         frontier: The Pareto-optimal ones, joined by a line.
         top: The configuration without privacy that bounds F1 from above; None draws no line.
         published: The paper's rows: ε recomputed by us, reported F1, title.
         floor: F1 of a tagger that marks no entity.
         key: Charts with the same key keep zoom and selection.
     """
-    epsilons = [setting.epsilon for setting in found if setting.private] + [epsilon for epsilon, _, _ in published]
+    epsilons = [setting.epsilon for setting in settings if setting.private] + [epsilon for epsilon, _, _ in published]
     axis = EpsilonAxis(epsilons)
-    figure = go.Figure(_points(found, axis, "all settings", palette.QUIET, "circle-open", 7))
+    figure = go.Figure(_points(settings, axis, "all settings", palette.QUIET, "circle-open", 7))
     axis.shade(figure)
     _line(figure, frontier, axis, "Pareto frontier", palette.F1, "circle", "solid")
     for (clients, colour, symbol), dash in zip(FEDERATED, ("dash", "dot"), strict=True):
-        if split := best(found, clients):
+        if split := best(settings, clients):
             _line(figure, split, axis, f"{clients} clients", colour, symbol, dash)
     if published:
         figure.add_trace(_reported(published, axis))
@@ -56,15 +56,15 @@ def picture(
 
 
 def _line(
-    figure: go.Figure, found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, dash: str
+    figure: go.Figure, settings: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, dash: str
 ) -> None:
     """Add a frontier to the figure; the one over all configurations is thicker and has error bars over seeds."""
     over_all = dash == "solid"
-    line = _points(found, axis, name, colour, symbol, 12 if over_all else 9)
+    line = _points(settings, axis, name, colour, symbol, 12 if over_all else 9)
     line.mode = "lines+markers"
     line.line = {"shape": "hv", "color": colour, "width": 2.5 if over_all else 2, "dash": dash}
     if over_all:
-        line.error_y = {"type": "data", "array": [setting.f1.sd for setting in found], "thickness": 1.5}
+        line.error_y = {"type": "data", "array": [setting.f1.sd for setting in settings], "thickness": 1.5}
     figure.add_trace(line)
 
 
@@ -89,18 +89,20 @@ def _level(figure: go.Figure, f1: float, name: str) -> None:
     )
 
 
-def _points(found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, size: int) -> go.Scatter:
+def _points(
+    settings: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, size: int
+) -> go.Scatter:
     return go.Scatter(
-        x=[axis.position(setting.epsilon) for setting in found],
-        y=[setting.f1.mean for setting in found],
+        x=[axis.position(setting.epsilon) for setting in settings],
+        y=[setting.f1.mean for setting in settings],
         mode="markers",
         name=name,
         marker={"symbol": symbol, "size": size, "color": colour},
         text=[
             f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
             f"ε = {epsilon_text(setting.epsilon)}, F1 {setting.f1.text}, seeds: {setting.seeds_text}"
-            for setting in found
+            for setting in settings
         ],
-        customdata=[address.link(setting.config) for setting in found],
+        customdata=[address.link(setting.config) for setting in settings],
         hovertemplate="%{text}<extra>" + name + "</extra>",
     )

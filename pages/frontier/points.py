@@ -57,19 +57,19 @@ def f1_of(scores: EntityScores, metric: str, kind: str) -> float:
     return scores.strict[kind].ratios.f1 if kind in scores.strict else 0.0
 
 
-def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> list[Setting]:
+def settings(overviews: Sequence[Overview], corpus: str, metric: str, kind: str) -> list[Setting]:
     """Return the configurations of finished runs on a corpus with sentence-level privacy and Poisson sampling.
 
     Other privacy units and samplings are left out, because their ε cannot be compared. Runs whose noise check failed
     are left out too.
 
     Args:
-        found: The finished runs.
+        overviews: The finished runs.
         corpus: Name of the corpus.
         metric: A key of :data:`pages.shared.metrics.METRICS`.
         kind: An entity type, or :data:`ALL`.
     """
-    comparable = [item for item in found if item.run.config.corpus == corpus and _comparable(item.run.config)]
+    comparable = [item for item in overviews if item.run.config.corpus == corpus and _comparable(item.run.config)]
     by_id = {item.run.run_id: item for item in comparable}
     result = []
     for config, by_seed in configurations(comparable).items():
@@ -89,32 +89,32 @@ def _comparable(config: SimulationConfig) -> bool:
     return not config.privacy.kind.client_level and config.privacy.sampling == "poisson"
 
 
-def best(found: Sequence[Setting], clients: int | None = None) -> list[Setting]:
+def best(candidates: Sequence[Setting], clients: int | None = None) -> list[Setting]:
     """Return the Pareto-optimal private configurations in the order of ε: none has a higher F1 at the same ε or less.
 
     Args:
-        found: The configurations to choose from.
+        candidates: The configurations to choose from.
         clients: Number of clients of those to compare; None compares all.
     """
     compared = [
-        setting for setting in found if setting.private and clients in (None, setting.config.federation.clients)
+        setting for setting in candidates if setting.private and clients in (None, setting.config.federation.clients)
     ]
     return pareto_front(compared, epsilon=lambda setting: setting.epsilon, f1=lambda setting: setting.f1.mean)
 
 
-def ceiling(found: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | None:
+def ceiling(candidates: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | None:
     """Return the non-private twin of the best private configuration, or else the best non-private one."""
-    not_private = {setting.config: setting for setting in found if not setting.private}
+    not_private = {setting.config: setting for setting in candidates if not setting.private}
     if frontier and (twin := not_private.get(with_noise(frontier[-1].config, 0.0))):
         return twin
     return max(not_private.values(), key=lambda setting: setting.f1.mean, default=None)
 
 
-def reported(found: Sequence[Row]) -> list[tuple[float, float, str]]:
+def reported(measured: Sequence[Row]) -> list[tuple[float, float, str]]:
     """Return the paper's private rows: ε that we recomputed, reported F1, title; without those of unknown ε."""
     return [
         (epsilon, row.cell.published["f1"], jana_biemann_2021.setting_text(row.cell))
-        for row in found
+        for row in measured
         if (epsilon := row.found.epsilon) is not None and not math.isinf(epsilon)
     ]
 

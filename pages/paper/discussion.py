@@ -24,11 +24,13 @@ class Story:
     why: str
 
 
-def story(table: str, found: Sequence[Row]) -> Story:
+def story(table: str, measured: Sequence[Row]) -> Story:
     """Return the discussion of a table from its rows."""
-    entity = [_entity(row) for row in found]
-    scored = [(row, f1) for row, f1 in zip(found, entity, strict=True) if f1 is not None]
-    seen = f"{_seen(table, scored)}{_no_entity_sentence(found)}" if scored else "No run of this table is finished yet."
+    entity = [_entity(row) for row in measured]
+    scored = [(row, f1) for row, f1 in zip(measured, entity, strict=True) if f1 is not None]
+    seen = (
+        f"{_seen(table, scored)}{_no_entity_sentence(measured)}" if scored else "No run of this table is finished yet."
+    )
     concluded, why = _STORIES[table]
     return Story(concluded, seen, why)
 
@@ -54,12 +56,12 @@ def _seen(table: str, scored: Sequence[tuple[Row, float]]) -> str:
     return text
 
 
-def _no_entity_sentence(found: Sequence[Row]) -> str:
+def _no_entity_sentence(measured: Sequence[Row]) -> str:
     """Return a sentence on the reported rows whose F1 is that of a tagger that marks no entity."""
-    floors = [row.found.floor.f1 for row in found if row.found.floor]
+    floors = [row.found.floor.f1 for row in measured if row.found.floor]
     if not floors:
         return ""
-    at = [jana_biemann_2021.setting_text(row.cell) for row in found if row.cell.published["f1"] <= floors[0] + 0.015]
+    at = [jana_biemann_2021.setting_text(row.cell) for row in measured if row.cell.published["f1"] <= floors[0] + 0.015]
     text = f" In the paper's metric a tagger that marks no entity scores {floors[0]:.3f} on this corpus"
     return text + (f"; reported rows at or below that: {', '.join(at)}." if at else ".")
 

@@ -17,16 +17,16 @@ COUNTERFACTUAL_SCORES = ("F1, paper's metric", "F1, entity-level")
 """Score columns of the counterfactual runs."""
 
 
-def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> list[dict[str, Any]]:
+def rows(table_rows: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> list[dict[str, Any]]:
     """Return table rows: reported and measured scores, their difference, rerun results, links.
 
     Args:
-        found: The rows of a table of the paper.
+        table_rows: The rows of a table of the paper.
         metric: A key of :data:`pages.shared.metrics.METRICS`; the difference exists in the paper's metric only.
         repeats: Reruns by the identity of their first run.
     """
     table = []
-    for row in found:
+    for row in table_rows:
         scores, cell, ours = in_metric(row.found, metric), row.cell, row.found
         reported = cell.published
         table.append(
@@ -65,10 +65,10 @@ def _reported_epsilon(row: Row) -> str:
     return "0.688" if row.cell.table in ("table5", "table6") else "∞"
 
 
-def counterfactual_rows(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
+def counterfactual_rows(table: str, runs: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
     """Return the counterfactual runs of a table: those in phases for table 6, the others for table 2."""
     rows = []
-    for name, results in found:
+    for name, results in runs:
         if table not in ("table2", "table6") or name.startswith("phases") != (table == "table6"):
             continue
         rows.append(
@@ -85,15 +85,15 @@ def counterfactual_rows(table: str, found: Sequence[tuple[str, OverSeeds]]) -> l
     return rows
 
 
-def picture(found: Sequence[Row], metric: str, *, key: str) -> go.Figure:
+def picture(table_rows: Sequence[Row], metric: str, *, key: str) -> go.Figure:
     """Draw the reported and the measured F1 of each row, with a line at the F1 of a tagger that marks no entity."""
-    names = [jana_biemann_2021.setting_text(row.cell) for row in found]
+    names = [jana_biemann_2021.setting_text(row.cell) for row in table_rows]
     figure = go.Figure()
-    reported_sd = [row.cell.published.get("f1_sd", 0.0) for row in found]
+    reported_sd = [row.cell.published.get("f1_sd", 0.0) for row in table_rows]
     figure.add_trace(
         go.Scatter(
             x=names,
-            y=[row.cell.published["f1"] for row in found],
+            y=[row.cell.published["f1"] for row in table_rows],
             error_y={"type": "data", "array": reported_sd, "visible": any(reported_sd), "thickness": 1.5},
             mode="markers",
             name="reported",
@@ -102,7 +102,7 @@ def picture(found: Sequence[Row], metric: str, *, key: str) -> go.Figure:
         )
     )
     measured = [
-        (name, scores) for name, row in zip(names, found, strict=True) if (scores := in_metric(row.found, metric))
+        (name, scores) for name, row in zip(names, table_rows, strict=True) if (scores := in_metric(row.found, metric))
     ]
     figure.add_trace(
         go.Scatter(
@@ -115,7 +115,7 @@ def picture(found: Sequence[Row], metric: str, *, key: str) -> go.Figure:
             hovertemplate="%{x}<br>measured F1 %{y:.3f} ± %{error_y.array:.3f}<extra></extra>",
         )
     )
-    floors = [row.found.floor.f1 for row in found if row.found.floor]
+    floors = [row.found.floor.f1 for row in table_rows if row.found.floor]
     if floors and metric == "published":
         figure.add_hline(
             y=floors[0],

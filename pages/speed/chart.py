@@ -173,7 +173,7 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
     return figure
 
 
-def lower_bound_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
+def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
     """Return a sentence on the share of a step that its matrix products need at least.
 
     Args:

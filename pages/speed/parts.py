@@ -10,16 +10,16 @@ from pages.shared.plotly_component import show
 from pages.speed import chart as speed
 
 
-def step(found: Measurement) -> None:
+def step(result: Measurement) -> None:
     """Show the time of one training step, compared with other libraries."""
-    answer = speed.step_answer(found.values, found.machine)
+    answer = speed.step_answer(result.values, result.machine)
     st.markdown(f"### {address.plain(answer)}")
     st.caption(
         "One step: 32 sentences with the lengths of CoNLL-2003, 300-dimensional word vectors, an LSTM with 100 units "
         "per direction. Medians of interleaved measurements in one run. Private: clipped per-sentence gradients with "
         "noise."
     )
-    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds per step", key="step")
+    picture = speed.bars(speed.step_bars(result.values), unit="milliseconds per step", key="step")
     show(picture, key="step", label=answer)
     number = st.column_config.NumberColumn
     with st.expander("Numbers"):
@@ -28,17 +28,17 @@ def step(found: Measurement) -> None:
             "÷ Keras": number(format="%.2f"),
             "÷ ours, private": number(format="%.1f"),
         }
-        st.dataframe(pd.DataFrame(speed.step_rows(found.values)), hide_index=True, column_config=columns)
-    origin(found)
+        st.dataframe(pd.DataFrame(speed.step_rows(result.values)), hide_index=True, column_config=columns)
+    origin(result)
 
 
-def whole_run(found: Measurement) -> None:
+def whole_run(result: Measurement) -> None:
     """Show the time of a run of ten epochs, and its breakdown."""
-    values = found.values
+    values = result.values
     st.markdown("#### Complete run")
     corpus = address.plain(titles.corpus(values["corpus"]))
     st.caption(
-        f"Ten epochs of {corpus} with the paper's settings and 25 evaluations, on {address.plain(found.machine)}."
+        f"Ten epochs of {corpus} with the paper's settings and 25 evaluations, on {address.plain(result.machine)}."
     )
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
@@ -52,13 +52,13 @@ def whole_run(found: Measurement) -> None:
         f"One evaluation of {values['scored_sentences']:,} sentences takes {values['scoring_s']:.2f} s. Peak memory of "
         f"the process: {values['memory_mb']:,} MB."
     )
-    origin(found)
+    origin(result)
 
 
-def growth(found: Measurement) -> None:
+def growth(result: Measurement) -> None:
     """Show the time per token by batch size and sentence length, and the breakdown of a step."""
-    values = found.values
-    machine = address.plain(found.machine)
+    values = result.values
+    machine = address.plain(result.machine)
     st.markdown("#### Scaling of a step")
     st.caption(f"Measured on {machine}.")
     left, right = st.columns(2)
@@ -76,14 +76,14 @@ def growth(found: Measurement) -> None:
     st.markdown("#### Breakdown of a step")
     picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
     show(picture, key="shares", label="Milliseconds of each part of a training step")
-    origin(found)
+    origin(result)
 
 
-def workers(found: Measurement) -> None:
+def workers(result: Measurement) -> None:
     """Show the time of parallel runs, and the memory of a worker."""
-    values = found.values
+    values = result.values
     st.markdown("#### Parallel runs")
-    st.caption(f"Measured on {address.plain(found.machine)}.")
+    st.caption(f"Measured on {address.plain(result.machine)}.")
     show(
         speed.bars(speed.side_by_side(values), unit="seconds until all runs are finished", key="workers"),
         key="workers",
@@ -94,56 +94,56 @@ def workers(found: Measurement) -> None:
         f"runs. A warm worker starts a queued run after {values['start_s']:.2f} s (slowest "
         f"{values['slowest_start_s']:.2f} s). Peak memory of a worker: {values['worker_memory_mb']:,} MB."
     )
-    origin(found)
+    origin(result)
 
 
-def origin(found: Measurement) -> None:
+def origin(result: Measurement) -> None:
     """Show the date, machine, engine and command of a measurement."""
     st.caption(
-        address.plain(f"Measured {found.created[:10]} on {found.machine}, engine {found.engine_version}:")
-        + f" `{found.command.replace('`', '')}`"
+        address.plain(f"Measured {result.created[:10]} on {result.machine}, engine {result.engine_version}:")
+        + f" `{result.command.replace('`', '')}`"
     )
 
 
-def fedner_step(found: Measurement) -> None:
+def fedner_step(result: Measurement) -> None:
     """Show the time of one training step of FedNER's model, compared with Keras."""
-    values = found.values
+    values = result.values
     st.markdown("#### Training step of FedNER's model")
     st.caption(
-        f"64 sentences of ADE, on {address.plain(found.machine)}: characters, convolution, an LSTM with 200 units per "
+        f"64 sentences of ADE, on {address.plain(result.machine)}: characters, convolution, an LSTM with 200 units per "
         f"direction, a CRF. A private step takes {values['ours_private_ms'] / values['ours_ordinary_ms']:.2f} times as "
         f"long as our non-private one, which takes {values['ours_ordinary_ms'] / values['keras_ms']:.2f} times as long "
         "as in Keras. TensorFlow Privacy needs more than 24 GB for it; Opacus has no CRF."
     )
     picture = speed.bars(speed.step_bars(values), unit="milliseconds per step", key="fedner-step")
     show(picture, key="fedner-step", label="Milliseconds of a training step of FedNER's model")
-    origin(found)
+    origin(result)
 
 
-def fedner_table(found: Measurement) -> None:
+def fedner_table(result: Measurement) -> None:
     """Show the time of replicating FedNER's Table 2 from the corpora alone."""
-    values = found.values
+    values = result.values
     seeds = fedner_2020.SEEDS["table2"]
     total = values["wall_s"] / values["seeds"] * seeds
     reported = fedner_2020.share_printed(values["run_s"]) * total
     st.markdown("#### FedNER's Table 2")
     st.caption(
-        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, in "
-        f"parallel, from the corpora alone to the last score, take {messages.duration(values['wall_s'])}. All seeds "
+        f"On {address.plain(result.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
+        f"in parallel, from the corpora alone to the last score, take {messages.duration(values['wall_s'])}. All seeds "
         f"at this pace take {messages.duration(total)}; {messages.duration(reported)} of this is for the rows in the "
         f"paper. {values['equal']:,} of the runs are bit-identical to the published ones."
     )
     bars = [speed.Bar(method, seconds / values["seeds"]) for method, seconds in values["run_s"].items()]
     picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")
     show(picture, key="fedner-table", label="Seconds per seed by method")
-    origin(found)
+    origin(result)
 
 
-def secure_sum(found: Measurement) -> None:
+def secure_sum(result: Measurement) -> None:
     """Show the cost of a secure aggregation round."""
     st.markdown("#### Secure aggregation")
     st.caption(
-        f"One round, on one thread of {address.plain(found.machine)}: the data that a client sends and receives, and "
+        f"One round, on one thread of {address.plain(result.machine)}: the data that a client sends and receives, and "
         "the computing time of client and server without training."
     )
     number = tables.number
@@ -152,5 +152,5 @@ def secure_sum(found: Measurement) -> None:
         **{name: number(format="%.0f") for name in ("update, kB", "protocol, kB", "download, kB")},
         **{name: number(format="%.0f") for name in ("client, ms", "server, ms", "server, a third dropped out, ms")},
     }
-    tables.show(speed.secure_rows(found.values), columns, key="secure-sum")
-    origin(found)
+    tables.show(speed.secure_rows(result.values), columns, key="secure-sum")
+    origin(result)
