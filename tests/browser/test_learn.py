@@ -1,4 +1,4 @@
-"""Lessons as somebody goes through them, and a class that guesses by its phones."""
+"""Lessons in a browser, and a class poll with phones."""
 
 import re
 import statistics
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.browser
 
 
 def fields(page: Page) -> dict[str, str]:
-    """What the address bar's link holds."""
+    """Return the fields of the link in the address bar."""
     return {name: values[-1] for name, values in parse_qs(urlsplit(address(page)).query).items()}
 
 
 def other_than_the_middle(asked: Guess) -> int:
-    """How many steps beyond the slider's beginning a guess is made."""
+    """Return the number of slider steps from its middle to the guess."""
     return min(3, int((asked.high - asked.low) / asked.step / 2))
 
 
-def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
+def test_first_visit_greets_once_and_links_to_the_lessons(page, dashboard):
     page.goto(dashboard)
     way = page.get_by_role("link", name="Start a ten-minute lesson")
     way.wait_for(timeout=90_000)  # the first page of a server that has just been started
@@ -40,7 +40,7 @@ def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
     assert page.get_by_text("New here?").count() == 0
 
 
-def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
+def test_dismissed_greeting_does_not_return(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("button", name="Dismiss").click()
     expect(page.get_by_text("New here?")).to_have_count(0)
@@ -51,7 +51,7 @@ def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
 
 
 @pytest.mark.parametrize(("number", "width"), PLAYED)
-def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(page, dashboard, browser, number, width):
+def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, browser, number, width):
     lesson, following = LESSONS[number - 1 : number + 1]
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "learn")
@@ -97,7 +97,7 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
     )
 
 
-def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
+def test_arrow_keys_change_the_lesson_in_class_mode(page, dashboard):
     page.goto(dashboard + f"learn?lesson={FIRST.name}")
     page.get_by_role("button", name="Enter class mode").click()
     expect(page.get_by_test_id("stHeader")).to_be_hidden()
@@ -117,7 +117,7 @@ def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
     wait_for(lambda: answer(page) == f"1. {FIRST.title}")
 
 
-def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashboard, browser):
+def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser):
     page.goto(dashboard + f"learn?lesson={FIRST.name}&class=yes")
     page.get_by_role("button", name="Open poll").click()
     code = page.locator("img.qr")
@@ -135,7 +135,7 @@ def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashbo
         phone.get_by_role("status").filter(has_text=f"{guess:g}{asked.unit} is counted").wait_for()
         context.close()
         said = f"{number} guess{'es' if number > 1 else ''}, median"
-        expect(page.get_by_text(said)).to_be_visible()  # without anybody touching the page
+        expect(page.get_by_text(said)).to_be_visible()  # without a user action
     stranger = browser.new_context().new_page()
     assert stranger.goto(poll + "learn").status == 404, "more than the question can be reached"
     stranger.context.close()

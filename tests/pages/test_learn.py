@@ -1,4 +1,4 @@
-"""The frame of the lessons, with two small ones: the lessons themselves have tests of their own."""
+"""Page Learn with two small lessons; the real lessons have their own test files."""
 
 import math
 import re
@@ -77,7 +77,7 @@ def fields(test) -> dict[str, str]:
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 class TestEachLesson:
-    def test_there_is_little_to_read_in_any_of_its_views(self, lesson, open_page, lesson_settings):
+    def test_every_view_has_at_most_120_words(self, lesson, open_page, lesson_settings):
         here = replace(lesson_settings, published=REPOSITORY / "cached_results")
         page = open_page("learn", here, lesson=lesson.name)
         assert [button.key for button in page.button].count("guessed") == 1
@@ -93,13 +93,13 @@ class TestEachLesson:
             assert lesson.question not in answered
             assert words_in(answered) <= MOST_WORDS, (view, answered)
 
-    def test_the_guess_can_be_made(self, lesson):
+    def test_guess_range_is_a_multiple_of_its_step(self, lesson):
         asked = lesson.guess
         assert asked.low < asked.high
         steps = (asked.high - asked.low) / asked.step
         assert steps == pytest.approx(round(steps))
 
-    def test_names_and_texts_fit_the_frame(self, lesson):
+    def test_name_is_unique_and_texts_are_not_empty(self, lesson):
         assert re.fullmatch(r"[a-z][a-z-]*", lesson.name)
         assert lesson.title
         assert lesson.question.strip()
@@ -108,14 +108,14 @@ class TestEachLesson:
 
 
 class TestFrame:
-    def test_a_newcomer_sees_which_lessons_there_are(self, learn):
+    def test_overview_lists_all_lessons(self, learn):
         test = learn()
         assert [button.label for button in test.button][:2] == [r"1. The \*first\*", "2. The second"]
         test.button(key="lesson_2").click().run()
         assert headings(test) == ["### 2. The second"]
         assert fields(test) == {"lesson": "two"}
 
-    def test_nothing_of_the_answer_is_there_before_the_guess(self, learn):
+    def test_answer_is_hidden_before_the_guess(self, learn):
         test = learn(lesson="one")
         assert "How **many**?" in said(test)
         assert "Words of the first." not in said(test)
@@ -123,7 +123,7 @@ class TestFrame:
         slider = test.slider[0]
         assert (slider.min, slider.max, slider.step, slider.value) == (0, 100, 5, 50)
 
-    def test_a_guess_is_drawn_and_stands_in_the_link(self, learn):
+    def test_guess_reaches_the_chart_and_the_link(self, learn):
         test = learn(lesson="one")
         test.slider[0].set_value(35.0).run()
         test.button(key="guessed").click().run()
@@ -137,33 +137,33 @@ class TestFrame:
             "Teacher's note",
         ]
 
-    def test_the_question_is_folded_once_it_is_answered_but_for_a_class(self, learn):
+    def test_question_is_folded_after_the_answer_except_in_class_mode(self, learn):
         assert "How **many**?" in list(in_sight(learn(lesson="one").main))
         folded = learn(lesson="one", guess="35")
         assert "How **many**?" in said(folded)
         assert "How **many**?" not in list(in_sight(folded.main))
         assert "How **many**?" in list(in_sight(learn(**{"lesson": "one", "guess": "35", "class": "yes"}).main))
 
-    def test_the_answer_is_there_without_a_guess_too(self, learn):
+    def test_skipped_guess_shows_the_answer(self, learn):
         test = learn(lesson="one")
         test.button(key="skip").click().run()
         assert CALLS[-1] == (None, 3)
         assert "Your guess" not in said(test)
         assert fields(test) == {"lesson": "one", "guess": "none"}
 
-    def test_the_link_restores_lesson_guess_and_controls(self, learn):
+    def test_link_restores_lesson_guess_and_controls(self, learn):
         test = learn(lesson="one", guess="35", l1_known="7")
         assert CALLS[-1] == (35.0, 7)
         assert headings(test) == [r"### 1. The \*first\*"]
         assert fields(test) == {"lesson": "one", "guess": "35", "l1_known": "7"}
 
-    def test_a_guess_can_be_taken_back(self, learn):
+    def test_guess_can_be_changed(self, learn):
         test = learn(lesson="one", guess="35")
         test.button(key="again").click().run()
         assert "Words of the first." not in said(test)
         assert fields(test) == {"lesson": "one"}
 
-    def test_the_next_lesson_drops_the_fields_of_this_one(self, learn):
+    def test_next_lesson_drops_the_fields_of_the_previous_one(self, learn):
         test = learn(lesson="one", guess="35", l1_known="7")
         assert not [button for button in test.button if button.key == "lesson_back"]
         test.button(key="lesson_next").click().run()
@@ -178,13 +178,13 @@ class TestFrame:
         assert test.button(key="lesson_1").icon == ":material/check:"
 
     @pytest.mark.parametrize("guess", ["101", "-1", "nan", "inf", "", "<b>", "1e999"])
-    def test_a_guess_that_cannot_be_one_is_said(self, learn, guess):
+    def test_invalid_guess_in_a_link_shows_a_warning(self, learn, guess):
         test = learn(lesson="one", guess=guess)
         assert "invalid" in test.warning[0].value
         assert "expected a number from 0 to 100" in test.warning[0].value
         assert CALLS == []
 
-    def test_a_lesson_that_is_not_here_is_said(self, learn):
+    def test_unknown_lesson_in_a_link_shows_a_warning(self, learn):
         test = learn(lesson="nine")
         assert "unknown lesson" in test.warning[0].value
         assert len([button for button in test.button if re.fullmatch(r"lesson_\d", button.key)]) == 2
@@ -205,7 +205,7 @@ def test_a_link_restores_its_state(state):
 
 
 class TestClassMode:
-    def test_it_stays_from_lesson_to_lesson_until_it_is_left(self, learn):
+    def test_class_mode_stays_on_between_lessons(self, learn):
         test = learn(lesson="one", guess="35")
         test.button(key="class_mode").click().run()
         assert fields(test) == {"lesson": "one", "guess": "35", "class": "yes"}
@@ -218,7 +218,7 @@ class TestClassMode:
             "stHeader" in each.proto.body for each in test.get("html") if "font-size: 20px" in each.proto.body
         )
 
-    def test_a_link_that_phones_cannot_open_is_said_and_not_drawn(self, learn):
+    def test_local_link_has_a_caption_and_no_qr_code(self, learn):
         test = learn(**{"lesson": "one", "class": "yes"})
         assert "opens on this machine only" in said(test)
         assert "EPSILON_POLL_ADDRESS=8600" in said(test)
@@ -235,10 +235,10 @@ class TestClassMode:
             ("https://school.example/learn", False),
         ],
     )
-    def test_which_links_lead_to_the_machine_they_are_opened_on(self, address, here):
+    def test_on_this_machine_recognises_local_hosts(self, address, here):
         assert classroom.on_this_machine(address) == here
 
-    def test_the_qr_code_holds_the_link(self):
+    def test_qr_code_holds_the_link(self):
         wanted = 'http://192.168.1.5:8600/?a="b"&c=<d>'
         found = xml.etree.ElementTree.fromstring(qr.image(wanted).removesuffix(">") + "/>")
         assert found.get("alt") == f"QR code of {wanted}"
@@ -261,17 +261,17 @@ class TestPoll:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
 
-    def test_without_the_setting_nothing_listens_and_nothing_is_offered(self, learn):
+    def test_without_the_setting_there_is_no_poll_and_no_button(self, learn):
         test = learn(**{"lesson": "one", "class": "yes"})
         assert not [button for button in test.button if button.key == "open_poll"]
         assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
 
-    def test_with_it_nothing_listens_before_a_poll_is_opened(self, learn, here):
+    def test_server_starts_only_when_a_poll_is_opened(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
         assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
         assert "no other part of the dashboard" in said(test)
 
-    def test_a_class_guesses_and_its_median_is_drawn(self, learn, here):
+    def test_median_of_the_class_reaches_the_chart(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         asked = f"http://127.0.0.1:{here.poll[1]}/"
@@ -292,7 +292,7 @@ class TestPoll:
         test.button(key="lesson_next").click().run()
         assert "guesses" not in said(test)
 
-    def test_it_is_closed_cleared_and_opened_anew(self, learn, here):
+    def test_poll_can_be_cleared_closed_and_reopened(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         poll = class_poll._poll()
@@ -305,7 +305,7 @@ class TestPoll:
         test.button(key="open_poll").click().run()
         assert "No guesses yet" in said(test)
 
-    def test_who_goes_on_closes_the_poll(self, learn, here):
+    def test_next_lesson_closes_the_poll(self, learn, here):
         test = learn(here, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         poll = class_poll._poll()
@@ -313,7 +313,7 @@ class TestPoll:
         test.button(key="lesson_next").click().run()
         assert poll.current() is None
 
-    def test_a_port_that_is_taken_is_said(self, learn, here):
+    def test_occupied_port_shows_an_error(self, learn, here):
         import socket
 
         with socket.create_server(here.poll):
@@ -330,7 +330,7 @@ class TestPoll:
             ("One.\n\nTwo \\* <b>three</b> & 4 < 5.", "One. Two * <b>three</b> & 4 < 5."),
         ],
     )
-    def test_phones_get_the_words_without_marks(self, markdown, text):
+    def test_plain_text_removes_markdown(self, markdown, text):
         assert class_poll.plain_text(markdown) == text
 
 
@@ -340,7 +340,7 @@ def tally(*values: float, low=0.0, high=100.0, step=5.0, unit=" %") -> Tally:
 
 
 class TestHistogram:
-    def test_bars_stand_for_numbers_and_the_median_is_a_line(self):
+    def test_bars_count_guesses_and_a_line_marks_the_median(self):
         figure = histogram.picture(tally(0.0, 35.0, 35.0, 100.0), height=200)
         bars = figure.data[0]
         assert sum(bars.y) == 4
@@ -350,12 +350,12 @@ class TestHistogram:
         assert bars.customdata[0] == "0 to 5"
         assert bars.customdata[-1] == "100"
 
-    def test_nobody_is_an_empty_picture(self):
+    def test_no_guesses_give_an_empty_chart(self):
         figure = histogram.picture(tally(), height=200)
         assert sum(figure.data[0].y) == 0
         assert not figure.layout.shapes
 
-    def test_it_is_said_in_words(self):
+    def test_sentence_has_number_and_median(self):
         assert histogram.sentence(tally()) == "No guesses yet."
         assert histogram.sentence(tally(5.0)) == "1 guess, median 5 %"
         assert histogram.sentence(tally(5.0, 6.0)) == "2 guesses, median 5.5 %"
@@ -364,24 +364,24 @@ class TestHistogram:
 class TestNewcomer:
     @pytest.fixture
     def cookies(self, monkeypatch) -> dict[str, str]:
-        """Of the browser: AppTest has none, and says that every cookie is there."""
+        """Replace the cookies of the browser, because AppTest reports every cookie as present."""
         held: dict[str, str] = {}
         monkeypatch.setattr(type(st.context), "cookies", held)
         return held
 
-    def test_explore_greets_until_it_is_told_not_to(self, open_page, cookies):
+    def test_explore_greets_until_dismissed(self, open_page, cookies):
         test = open_page()
         assert "New here?" in said(test)
         test.button(key="knows").click().run()
         assert "New here?" not in said(test)
         assert not [button for button in test.button if button.key == "knows"]
 
-    def test_who_was_greeted_in_this_browser_is_not_greeted_again(self, open_page, cookies):
+    def test_cookie_suppresses_the_greeting(self, open_page, cookies):
         cookies["epsilon_greeted"] = "yes"
         assert "New here?" not in said(open_page())
 
 
-def test_a_poll_is_the_same_for_all_sessions(open_page):
+def test_all_sessions_share_one_poll(open_page):
     open_page("learn")
     assert isinstance(class_poll._poll(), Poll)
     assert class_poll._poll() is class_poll._poll()

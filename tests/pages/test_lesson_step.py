@@ -1,4 +1,4 @@
-"""Lesson 6: with default controls, moved, and at their ends; the guess is in its pictures."""
+"""Lesson 6 with default and extreme control values; its charts show the guess."""
 
 import math
 import re
@@ -16,7 +16,7 @@ LESSON, VIEWS = lesson_6_step.LESSON, lesson_6_step.VIEWS
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that the lesson drew."""
+    """Return the figures of the lesson in drawing order."""
     figures = []
     monkeypatch.setattr(lesson_6_step, "draw", lambda figure, *, key, label: figures.append((figure, label)))
     return figures
@@ -30,7 +30,7 @@ def made(lesson_settings):
 
 @pytest.fixture
 def learn(open_page, lesson_settings, monkeypatch, made):
-    """Opens the lesson where the tagger can be made."""
+    """Return a function that opens the lesson with its model."""
     monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, on_progress: made)
     return lambda **fields: open_page("learn", lesson_settings, lesson="step", **fields)
 
@@ -48,14 +48,14 @@ def sliders(page):
     return [each for each in page.select_slider if (each.key or "").startswith("l6_")]
 
 
-def test_it_says_what_a_lesson_says():
+def test_texts_are_complete_and_short():
     assert len(re.findall(r"\w[\w’'^/.]*", f"{LESSON.question} {LESSON.words}")) <= MOST_WORDS
     assert "primer" in LESSON.simplifies
     for part in ("**Sources.**", "**Pitfalls.**", "**Ask the class.**"):
         assert part in LESSON.note
 
 
-def test_the_question_comes_before_the_controls(learn, drawn):
+def test_controls_are_hidden_before_the_guess(learn, drawn):
     page = learn()
     assert not drawn
     assert not sliders(page)
@@ -66,8 +66,8 @@ def test_the_question_comes_before_the_controls(learn, drawn):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_each_picture_has_its_sentence_and_the_guess(view, learn, drawn):
-    """With default controls, with all at their low ends, and with all at their high ends."""
+def test_each_chart_has_a_headline_and_the_guess(view, learn, drawn):
+    """Check default controls, all at their lowest and all at their highest value."""
     page = learn(guess="5", l6_view=view)
     check_picture(page, drawn)
     assert bool(guess_lines(drawn[-1][0])) is (view != VIEWS[3])
@@ -94,8 +94,8 @@ def check_picture(page, drawn):
 
 
 @pytest.mark.parametrize("view", VIEWS[:3])
-def test_each_control_by_itself_goes_to_its_ends(view, made, drawn, monkeypatch):
-    """The functions under the page."""
+def test_each_control_works_at_both_ends(view, made, drawn, monkeypatch):
+    """Check the functions under the page."""
     monkeypatch.setattr(lesson_6_step, "_load_model", lambda: made)
 
     def shown(**chosen):
@@ -115,7 +115,7 @@ def test_each_control_by_itself_goes_to_its_ends(view, made, drawn, monkeypatch)
             shown(**{name: end})
 
 
-def test_bars_are_gradients_and_what_is_cut_off(learn, drawn):
+def test_bars_are_kept_and_clipped_gradient_lengths(learn, drawn):
     page = learn(guess="0", l6_view="The batch")
     stays, cut = drawn[-1][0].data
     assert max(stays.y) == pytest.approx(1.5)
@@ -129,7 +129,7 @@ def test_bars_are_gradients_and_what_is_cut_off(learn, drawn):
     assert "shortens 0 of their gradients and removes 0 %" in heading(page)
 
 
-def test_the_arrows_are_as_long_as_the_sentence_says(learn, drawn):
+def test_arrow_lengths_equal_those_in_the_headline(learn, drawn):
     page = learn(guess="3")
     both, noise, signal, guess = drawn[-1][0].data
     lengths = [math.hypot(each.x[1] - each.x[0], each.y[1] - each.y[0]) for each in (both, noise, signal)]
@@ -167,7 +167,7 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
         ("secret", "Not found in 64 steps. The noise is as it should be."),
     ],
 )
-def test_what_is_left_out_stands_in_the_sentence(name, words, learn, drawn):
+def test_headline_names_the_left_out_part_and_the_check_result(name, words, learn, drawn):
     page = learn(guess="3", l6_view="Leave one out", l6_missing=FAULTS[name].title)
     assert words in heading(page)
     assert all(slider.disabled for slider in sliders(page))

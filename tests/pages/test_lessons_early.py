@@ -1,4 +1,4 @@
-"""Lessons 1 to 4: with default controls, moved, and at their ends; the guess is in each picture."""
+"""Lessons 1 to 4 with default and extreme control values; each chart shows the guess."""
 
 import re
 
@@ -21,7 +21,7 @@ each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: modu
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The last figure that a lesson drew."""
+    """Return the figures of the lessons in drawing order."""
     figures = []
     for module in MODULES:
         monkeypatch.setattr(module, "draw", lambda figure, *, key, label: figures.append((figure, label)))
@@ -29,7 +29,7 @@ def drawn(monkeypatch):
 
 
 def guess_lines(figure) -> list:
-    """Where a guess is drawn: lines across or upright, a line among the curves, or bars about the truth."""
+    """Return the markers of the guess: lines, a curve, error bars around the true value, or a label."""
     looks = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
     looks += [trace for trace in figure.data if "guess" in (trace.name or "")]
     return looks + [note for note in figure.layout.annotations if "guessed" in note.text]
@@ -41,7 +41,7 @@ def sliders(page, lesson: str):
 
 
 @each_lesson
-def test_a_lesson_says_what_a_lesson_says(module):
+def test_texts_are_complete_and_short(module):
     lesson: Lesson = module.LESSON
     assert len(re.findall(r"\w[\w’'^/.]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
     assert lesson.simplifies
@@ -50,7 +50,7 @@ def test_a_lesson_says_what_a_lesson_says(module):
 
 
 @each_lesson
-def test_the_question_comes_before_the_controls(module, open_page, drawn):
+def test_controls_are_hidden_before_the_guess(module, open_page, drawn):
     page = open_page("learn", lesson=module.LESSON.name)
     assert not drawn
     assert not sliders(page, module.LESSON.name)
@@ -61,8 +61,8 @@ def test_the_question_comes_before_the_controls(module, open_page, drawn):
 
 
 @each_view
-def test_each_picture_has_its_sentence_and_the_guess(module, key, view, open_page, drawn):
-    """With default controls, with all at their low ends, and with all at their high ends."""
+def test_each_chart_has_a_headline_and_the_guess(module, key, view, open_page, drawn):
+    """Check default controls, all at their lowest and all at their highest value."""
     lesson = module.LESSON.name
     page = open_page("learn", lesson=lesson, guess=GUESSES[lesson], **{f"{key}_view": view})
     check_picture(page, drawn)
@@ -93,8 +93,8 @@ def check_picture(page, drawn):
 
 
 @each_view
-def test_each_control_by_itself_goes_to_its_ends(module, key, view, drawn, monkeypatch):
-    """The functions under the page, with a guess and without one."""
+def test_each_control_works_at_both_ends(module, key, view, drawn, monkeypatch):
+    """Check the functions under the page, with a guess and without one."""
 
     def shown(guess, **chosen):
         controls = Controls(**{f"{key}_view": view} | chosen)
@@ -120,7 +120,7 @@ def heading(page) -> str:
     return said.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_knowing_more_finds_more_people(open_page, drawn):
+def test_more_known_ratings_reidentify_more_people(open_page, drawn):
     page = open_page("learn", lesson="names", guess="40")
     assert "re-identifies 100 of 100" in heading(page)
     page.slider(key="l1_known").set_value(2).run()
@@ -131,7 +131,7 @@ def test_knowing_more_finds_more_people(open_page, drawn):
     assert list(reported.y) == [99, 68]
 
 
-def test_what_does_not_happen_is_not_said():
+def test_answer_omits_outcomes_of_zero():
     outsider = linkage.Outsider(known=8, wrong=2, days_off=14)
     found = linkage.attack(linkage.ratings(), outsider, linkage.Release())
     assert found.shares == (1, 0, 0)
@@ -144,7 +144,7 @@ def test_what_does_not_happen_is_not_said():
     )
 
 
-def test_words_stand_clear_of_the_guess(open_page, drawn):
+def test_labels_do_not_overlap_the_guess(open_page, drawn):
     open_page("learn", lesson="promise", guess="75")
     bound = next(each for each in drawn[-1][0].layout.annotations if each.text.startswith("73.1"))
     assert bound.yanchor == "top"  # below its line, since the guess is right above it
@@ -154,7 +154,7 @@ def test_words_stand_clear_of_the_guess(open_page, drawn):
     assert next(each for each in drawn[-1][0].layout.annotations if each.text == "your guess").xanchor == "right"
 
 
-def test_an_answer_never_makes_anybody_surer_than_the_bound(open_page, drawn):
+def test_belief_never_exceeds_the_bound(open_page, drawn):
     page = open_page("learn", lesson="promise", guess="70")
     assert "never exceeds 73.1 %" in heading(page)
     curve = next(trace for trace in drawn[-1][0].data if trace.name == "her certainty")
@@ -167,18 +167,18 @@ def test_an_answer_never_makes_anybody_surer_than_the_bound(open_page, drawn):
     assert max(curve.y) > 52.5
 
 
-def test_a_guess_that_no_answer_reaches_is_said(open_page, drawn):
+def test_unreachable_guess_has_a_label(open_page, drawn):
     open_page("learn", lesson="promise", guess="90", l2_view="Two worlds")
     assert any("no answer" in note.text for note in drawn[-1][0].layout.annotations)
 
 
-def test_what_the_question_says_of_the_letters_is_so():
+def test_numbers_in_the_question_match_the_corpus():
     letters = counting_queries.letters()
     assert f"{len(letters.family):,} letters" in lesson_3_noise.LESSON.question
     assert letters.each("hospital").max() == 3
 
 
-def test_noise_is_the_clip_by_epsilon(open_page, drawn):
+def test_mean_error_is_clip_over_epsilon(open_page, drawn):
     page = open_page("learn", lesson="noise", guess="20")
     assert "mean error of 3." in heading(page)
     page.select_slider(key="l3_eps").set_value(0.1).run()
@@ -187,7 +187,7 @@ def test_noise_is_the_clip_by_epsilon(open_page, drawn):
     assert "mean error of 10; clipping loses 17 more" in heading(page)
 
 
-def test_trust_is_paid_for_in_people(open_page, drawn):
+def test_error_ratio_grows_with_respondents(open_page, drawn):
     page = open_page("learn", lesson="trust", guess="5")
     assert "21.5 times" in heading(page)
     page.select_slider(key="l4_people").set_value(100_000).run()

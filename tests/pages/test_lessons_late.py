@@ -1,4 +1,4 @@
-"""Lessons 5 to 7: with their controls as they come, moved, and at their ends; the guess is in each picture."""
+"""Lessons 5 and 7 with default and other control values; each chart shows the guess."""
 
 import re
 import time
@@ -20,7 +20,7 @@ each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: modu
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that a lesson drew."""
+    """Return the figures of the lessons in drawing order."""
     figures = []
     for module in (*MODULES, lesson_5_fedavg):
         monkeypatch.setattr(module, "draw", lambda figure, *, key, label: figures.append((figure, label)))
@@ -31,7 +31,7 @@ def drawn(monkeypatch):
 
 @pytest.fixture
 def learn(open_page, with_published):
-    """Opens a lesson where the published runs are there."""
+    """Return a function that opens a lesson with the published runs."""
     return lambda lesson, **fields: open_page("learn", with_published, lesson=lesson, **fields)
 
 
@@ -44,7 +44,7 @@ def heading(page) -> str:
 
 
 @each_lesson
-def test_a_lesson_says_what_a_lesson_says(module):
+def test_texts_are_complete_and_short(module):
     lesson = module.LESSON
     assert len(re.findall(r"\w[\w’'^/.]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
     assert lesson.simplifies
@@ -53,7 +53,7 @@ def test_a_lesson_says_what_a_lesson_says(module):
 
 
 class TestFederated:
-    """What a curious server reads, and the rounds as they come."""
+    """Gradient leakage, and the live rounds of federated averaging."""
 
     @pytest.fixture
     def federated_page(self, open_page, lesson_settings):
@@ -63,7 +63,7 @@ class TestFederated:
     def marks(page) -> str:
         return "".join(each.body for each in page.get("html") if "read-words" in each.body)
 
-    def test_without_noise_every_word_comes_back(self, federated_page, drawn, lesson_settings):
+    def test_without_noise_every_word_is_recovered(self, federated_page, drawn, lesson_settings):
         page = federated_page(guess="40")
         figure, label = drawn[-1]
         assert figures(heading(page)) == ["20", "20", "7", "7"]
@@ -76,7 +76,7 @@ class TestFederated:
         assert "<span>" not in self.marks(page)
         assert f"{fixtures.load(lesson_settings).weights.size:,} numbers" in lesson_5_gradient_leakage.LESSON.question
 
-    def test_noise_and_sums_blunt_it_and_clipping_does_not(self, federated_page, drawn):
+    def test_noise_and_secure_aggregation_protect_but_clipping_does_not(self, federated_page, drawn):
         page = federated_page(guess="none", l5_batch="8")
         assert not guessed(drawn[-1][0])
         page.select_slider(key="l5_sigma").set_value(1.0).run()
@@ -93,16 +93,16 @@ class TestFederated:
         there, read, *_ = figures(heading(page))
         assert there == read
 
-    def test_what_one_slider_leads_to_is_worked_out_ahead(self):
+    def test_beside_has_all_settings_that_differ_in_one_slider(self):
         here = lesson_5_gradient_leakage.Setting()
         found = lesson_5_gradient_leakage.beside(here)
         assert len(set(found)) == len(found) == 4 + 2 + 5
         assert here not in found
         moved = [[each.sentences != 2, each.steps != 1, each.clients != 1] for each in found]
         assert all(sum(each) == 1 for each in moved)
-        assert {each.sentences for each in found[:4]} == {1, 2, 4}  # the nearest places first
+        assert {each.sentences for each in found[:4]} == {1, 2, 4}  # nearest first
 
-    def test_words_are_shown_and_never_interpreted(self):
+    def test_marked_escapes_html(self):
         shown = lesson_5_gradient_leakage.marked([("<b>", True), ("&", False), ("x", None)])
         assert "<mark>&lt;b&gt;</mark> <span>&amp;</span> x" in shown
 
@@ -123,27 +123,27 @@ class TestFederated:
             page.run()
         return page
 
-    def test_the_rounds_come_by_themselves(self, short, federated_page, drawn):
+    def test_rounds_arrive_without_user_action(self, short, federated_page, drawn):
         page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", l5_road="50"))
         figure, label = drawn[-1]
         home, road, *bars = figure.data
         assert len(home.y) == len(road.y) == 2
         assert [len(each.x) for each in bars] == [20, 20]
-        assert sum(bars[1].y) == 0  # nobody on the road is ever heard
+        assert sum(bars[1].y) == 0  # owners on the road never take part
         assert sum(bars[0].y) > 0
         assert label in heading(page)
         assert "43,770 weights (175 kB)" in "".join(each.value for each in page.markdown)
         assert words_in(in_sight(page.main)) <= MOST_WORDS
 
-    def test_without_conditions_and_with_a_part_of_ones_own(self, short, federated_page, drawn):
+    def test_no_conditions_and_private_head(self, short, federated_page, drawn):
         fields = {"l5_idle": "false", "l5_charging": "false", "l5_wifi": "false", "l5_personal": "true", "l5_road": "0"}
         page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", **fields))
         assert not page.checkbox(key="l5_wifi").value
         assert [each.name for each in drawn[-1][0].data if each.type == "scatter"] == ["at home"]
         assert "10 of the 40 devices" in "".join(each.value for each in page.markdown)
-        assert "43,770" not in "".join(each.value for each in page.markdown)  # the upper part does not travel
+        assert "43,770" not in "".join(each.value for each in page.markdown)  # the private head is not shared
 
-    def test_what_goes_wrong_is_said(self, federated_page, drawn, monkeypatch):
+    def test_failed_run_shows_its_error(self, federated_page, drawn, monkeypatch):
         def fails(*given):
             raise CorpusError("the sentences are gone")
             yield
@@ -160,7 +160,7 @@ class TestFederated:
 
 
 class TestPrice:
-    def test_both_settings_stand_where_their_published_runs_end(self, learn, drawn):
+    def test_points_are_the_published_runs_of_both_settings(self, learn, drawn):
         page = learn("price", guess="40")
         figure, label = drawn[-1]
         good, paper = (next(trace for trace in figure.data if trace.name == name) for name in (GOOD, PAPER))
@@ -172,7 +172,7 @@ class TestPrice:
         assert figures(heading(page))[:4] == ["1", "84", "100", "87"]
         assert [line.y0 for line in guessed(figure)] == [40]
 
-    def test_who_signs_for_less_pays_in_names(self, learn, drawn):
+    def test_headline_follows_the_acceptable_epsilon(self, learn, drawn):
         page = learn("price", guess="none")
         assert not guessed(drawn[-1][0])
         page.select_slider(key="l7_signed").set_value("0.1").run()
@@ -184,13 +184,13 @@ class TestPrice:
         page.segmented_control(key="l7_view").set_value("F1").run()
         assert not page.exception
 
-    def test_the_other_corpus_and_the_link(self, learn, drawn):
+    def test_link_restores_corpus_and_epsilon(self, learn, drawn):
         page = learn("price", guess="40", l7_corpus="synthetic", l7_signed="8")
         assert not page.exception
         assert page.select_slider(key="l7_signed").value == "8"
         assert drawn
 
-    def test_where_no_run_is_known_it_says_so(self, open_page, drawn):
+    def test_without_runs_the_headline_says_so(self, open_page, drawn):
         page = open_page("learn", lesson="price", guess="40")
         assert "No run of this lesson is available" in heading(page)
         assert not drawn
