@@ -197,13 +197,13 @@ LESSON = Lesson(
     show=show,
     words=(
         "Where word vectors meet weights, a gradient mixes the vectors of its words, and of no others. Clipping and "
-        "more steps change the mix, not its words. Noise hides them, and so does a sum over very many words. A device "
-        "that is never on Wi-Fi while charging reveals nothing, but gets a model trained for others."
+        "more steps change the mix, not its words. Noise hides them, as does a sum over so many words that any mix is "
+        "possible. A device that is never on Wi-Fi while charging reveals nothing, but gets a model trained for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "
-        "minimisation, not a guarantee. The update is computed from the data, and here it reveals every word of a "
-        "public dictionary. Noise and secure aggregation protect, and federated learning can use both. *99 % "
+        "minimisation, not a guarantee. The update is computed from the data, and here it reveals every word that is "
+        "in a public dictionary. Noise and secure aggregation protect, and federated learning can use both. *99 % "
         "recovered* was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the words, "
         "by linear algebra, but without their order. Words that share a vector are recovered as a group. With σ near "
         "1 this attack recovers nothing. That does not prove that every attack fails; ε does."

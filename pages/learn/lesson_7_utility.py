@@ -161,8 +161,8 @@ LESSON = Lesson(
         "accept if ten of these sentences were yours?"
     ),
     simplifies=(
-        "*Accuracy has a fixed price in ε*: it does not. At the same ε, with the same data and the same guarantee, the "
-        "training method changes the number of entities found by a factor of two. Nor does the guarantee say that "
+        "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same data, the training method "
+        "changes the number of entities found by a factor of two. Nor does the guarantee say that "
         "*nothing will happen to you*: facts that a tagger learns about everyone also hold for you, whether you took "
         "part or not."
     ),

@@ -72,7 +72,7 @@ def growth(result: Measurement) -> None:
         "A level line would mean time proportional to the number of tokens. An LSTM processes the sentences of a batch "
         "in parallel, so a few long sentences use the processor less well."
     )
-    st.caption(f"{level} {speed.lower_bound_sentence(values['by_batch'], values['gflops'], machine)}")
+    st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
     st.markdown("#### Breakdown of a step")
     picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
     show(picture, key="shares", label="Milliseconds of each part of a training step")

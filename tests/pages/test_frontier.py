@@ -89,7 +89,7 @@ def test_reported_rows_have_the_recomputed_epsilon():
         epsilon = 0.5 if config.privacy.private else math.inf
         return run_of(config, 5, epsilon) if config.seed == 0 else None
 
-    shown = frontier.printed([tables.measure(cell, known) for cell in cells])
+    shown = frontier.reported([tables.measure(cell, known) for cell in cells])
     assert len(shown) == 5
     assert shown[0] == (1.5, 0.834, "2 clients")
 
