@@ -49,9 +49,7 @@ def show(guess: float | None) -> None:
         if points:
             draw(picture(points, epsilon, guess, view), key="l7_price", label=headline)
             seeds = " to ".join(f"{count}" for count in sorted({point.seeds for point in points}))
-            st.caption(
-                f"Test set, entity-level (strict), means over {seeds} seeds. Click a point to open its run in Explore."
-            )
+            st.caption(f"Test set, entity-level (strict), means over {seeds} seeds. A click opens the run in Explore.")
 
 
 def answer(points: Sequence[Point], epsilon: float) -> str:
@@ -80,8 +78,8 @@ def guarantee(epsilon: float) -> str:
     certainty = 100 * bounds(epsilon, 0.5)[1]
     digits = max(0, math.ceil(-math.log10(100 - certainty)))
     return (
-        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}: an attacker who thinks it 50 : 50 that your sentence was used "
-        f"can become at most {certainty:.{digits}f} % certain, whatever else they know (except with δ = 1 in 100,000)."
+        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}: an attacker with a 50 : 50 prior that your sentence was used "
+        f"becomes at most {certainty:.{digits}f} % certain, whatever else they know (except with δ = 1 in 100,000)."
     )
 
 
@@ -157,8 +155,8 @@ LESSON = Lesson(
     show=show,
     words=(
         "Both curves have the same guarantee. The recommended settings use public knowledge, few weights and large "
-        "batches. The paper's settings train every weight of an LSTM on private sentences alone. Which ε would you "
-        "accept if ten of these sentences were yours?"
+        "batches. The paper's settings train a whole LSTM on private sentences. Which ε would you accept if ten "
+        "sentences were yours?"
     ),
     simplifies=(
         "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same data, the training method "
