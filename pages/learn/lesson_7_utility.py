@@ -155,8 +155,8 @@ LESSON = Lesson(
     show=show,
     words=(
         "Both curves have the same guarantee. The recommended settings use public knowledge, few weights and large "
-        "batches. The paper's settings train a whole LSTM on private sentences. Which ε would you accept if ten "
-        "sentences were yours?"
+        "batches. The paper's settings train a whole LSTM on private sentences alone. Which ε would you accept if "
+        "ten sentences were yours?"
     ),
     simplifies=(
         "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same data, the training method "
