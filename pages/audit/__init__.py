@@ -1,1 +1,1 @@
-"""The page Audit: what attacks measured, beside the ε that is claimed."""
+"""Page Privacy audit: lower bounds on ε from attacks, compared with the claimed ε."""

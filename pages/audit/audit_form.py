@@ -1,4 +1,4 @@
-"""An audit that is asked for on the page: what it takes, how far it is, and how it is stopped."""
+"""Form that starts, tracks and cancels an audit."""
 
 import os
 
@@ -15,60 +15,65 @@ from pages.shared import address, run_picker, session, submitting
 
 POLL_SECONDS = 2.0
 USUAL = SimulationConfig.from_flat({"corpus": "synthetic"})
-"""The setting that is offered first, where no run was asked for."""
+"""Configuration that is preset if the link names no run."""
 _WATCHED = "audit_watched"
 
 
 def show(app: Application, asked: str | None) -> None:
-    """Choose a run, and have it attacked."""
+    """Show the choice of a run and the controls of its audit.
+
+    Args:
+        app: The application.
+        asked: Id of the run in the link, or None.
+    """
     try:
         run = run_picker.choose(app, asked, USUAL, key="_audit")
     except RunNotFound as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         return
     if run is None:
-        st.caption("No run is done yet: start one on the page Explore.")
+        st.caption("No run is finished yet. Start one on the page Explore.")
         return
     status = app.audits.status(run.run_id)
-    st.fragment(_job, run_every=POLL_SECONDS if _under_way(status) else None)(app, run)
+    st.fragment(_job, run_every=POLL_SECONDS if _is_active(status) else None)(app, run)
 
 
-def _under_way(status: RunStatus | None) -> bool:
+def _is_active(status: RunStatus | None) -> bool:
     return status is not None and not status.state.final
 
 
 def _job(app: Application, run: Run) -> None:
     status = app.audits.status(run.run_id)
-    if status and _under_way(status):
+    if status and _is_active(status):
         st.session_state[_WATCHED] = run.run_id
         with st.container(horizontal=True, vertical_alignment="center"):
-            where = f"place {status.queue_place} in the queue" if status.queue_place else "waiting"
-            st.progress(min(1.0, status.progress), text=f"{status.stage or where} · {status.progress:.0%}")
+            queued = f"queued (position {status.queue_place})" if status.queue_place else "queued"
+            st.progress(min(1.0, status.progress), text=f"{status.stage or queued} · {status.progress:.0%}")
             if st.button("Cancel", icon=":material/stop:", key="audit_cancel"):
                 submitting.cancel(app, status.run_id)
         return
     if st.session_state.pop(_WATCHED, None) == run.run_id:
         if status and status.state == RunState.DONE:
-            st.query_params["run"] = run.run_id  # what came of it is what is looked at
+            st.query_params["run"] = run.run_id  # the page then shows the result
         st.rerun()
     if status and status.error:
         st.error(address.plain(status.error), icon=":material/error:")
     try:
         canaries, references = applicability.usual(run.config)
-        said = messages.takes(app.audits.seconds(run.config), canaries, references)
+        cost = messages.cost(app.audits.seconds(run.config), canaries, references)
     except EpsilonError as error:
         st.info(address.plain(str(error)), icon=":material/info:")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
-            "Attack it",
+            "Start audit",
             type="primary",
             icon=":material/policy:",
             key="attack",
             disabled=not session.can_run(),
             help=session.disabled_reason(),
         )
-        st.caption(said, width="stretch")
+        st.caption(cost, width="stretch")
     st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
     if pressed:
         _submit(app, run)

@@ -1,4 +1,4 @@
-"""How good the audit itself is, where the truth is known."""
+"""Calibration of the audit: coverage and power on mechanisms with known ε and on faulty trainings."""
 
 import streamlit as st
 
@@ -8,38 +8,40 @@ from pages.audit import messages
 from pages.shared import address, tables
 
 KNOWN, BROKEN = "audit_known", "audit_broken"
-"""What the benchmarks keep."""
+"""Names of the two saved measurements."""
 
 
 def show(app: Application) -> None:
-    """Coverage and power, as far as they were measured."""
+    """Show coverage and power, where they were measured."""
     measured = app.queries.measurements()
     known, broken = measured.get(KNOWN), measured.get(BROKEN)
     if not (known or broken):
         return
-    with st.expander("How good is this ruler?", icon=":material/straighten:"):
+    with st.expander("Audit calibration", icon=":material/straighten:"):
         two, whole = tables.number(format="%.2f"), tables.number(format="%.1f")
         if known:
             st.markdown(
-                f"**Where the truth is known.** {known.values['repetitions']:,} audits of a Gaussian mechanism: a "
-                "bound at 95 % must hold in 95 % of them at least, and should not be far below ε."
+                f"**Known ε.** {known.values['repetitions']:,} audits of a Gaussian mechanism. A bound at 95 % "
+                "confidence must hold in at least 95 % of them, and should not be far below ε."
             )
             columns = {
-                "bound holds, %": whole,
-                "half the noise found, %": whole,
-                "bound, median": two,
-                "share of ε": two,
+                "coverage, %": whole,
+                "power at half the noise, %": whole,
+                "median bound": two,
+                "median bound ÷ ε": two,
             }
-            tables.show(messages.truth_known(known.values), columns)
+            tables.show(messages.known_mechanisms(known.values), columns)
             _origin(known)
         if broken:
             st.markdown(
-                f"**Where something is wrong.** Trainings that claim ε = {broken.values['claimed']:.2f} and keep less, "
-                "and the same as they should be."
+                f"**Faulty trainings.** They claim ε = {broken.values['claimed']:.2f}, but protect less. The last row "
+                "is the same training without a fault."
             )
-            tables.show(messages.sabotage(broken.values), {"bound, mean": two})
+            tables.show(messages.faulty_trainings(broken.values), {"mean bound": two})
             _origin(broken)
 
 
-def _origin(found: Measurement) -> None:
-    st.caption(f"Measured by `{found.command}` on {address.plain(found.machine)}, {found.created[:10]}.")
+def _origin(measurement: Measurement) -> None:
+    st.caption(
+        f"Measured by `{measurement.command}` on {address.plain(measurement.machine)}, {measurement.created[:10]}."
+    )

@@ -1,4 +1,4 @@
-"""Find the canary: the learner does what an auditor does, on eight sentences."""
+"""Quiz *Find the canary*: the learner attacks a model as an auditor does, with eight sentences."""
 
 import math
 
@@ -14,62 +14,63 @@ _ROUND = "canary_round"
 
 
 def play() -> None:
-    """One round, and the next."""
+    """Show a round of the quiz, and the controls of the next one."""
     st.markdown("#### Find the canary")
     st.caption(
-        f"{NUMBER} sentences were made up: words of others, shuffled, with two **names** that are none. A coin "
-        "decided of each whether a tagger was trained on it too. The tagger says how sure it is of those tags. On "
-        "which of them was it trained?"
+        f"The {NUMBER} sentences below are made up: shuffled words of other sentences, two of them falsely tagged as "
+        "**entities**. A coin flip decided for each sentence whether a model was trained on it too. The percentage is "
+        "the model's confidence in these tags. Which of the sentences was it trained on?"
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = st.segmented_control(
             "Trained with", EPSILONS, default=math.inf, format_func=lambda e: f"ε = {epsilon_text(e)}", required=True
         )
-        if st.button("Other sentences", icon=":material/casino:"):
+        if st.button("Draw new sentences", icon=":material/casino:"):
             st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
     number = st.session_state.get(_ROUND, 0)
-    if not st.toggle("Train the tagger (some seconds)", key="canary_train"):
+    if not st.toggle("Train the model (a few seconds)", key="canary_train"):
         return
     game = _deal(session.application().settings, target, number)
     with st.form(f"canaries-{target}-{number}", border=False):
-        said = [_ask(place, canary) for place, canary in enumerate(game.canaries)]
-        asked = st.form_submit_button("That is my guess", type="primary")
-    if asked:
-        _answer(game, said)
+        guesses = [_checkbox(index, canary) for index, canary in enumerate(game.canaries)]
+        submitted = st.form_submit_button("Submit guess", type="primary")
+    if submitted:
+        _show_result(game, guesses)
 
 
-@st.cache_data(show_spinner="A tagger is being trained on some of them …", max_entries=32)
+@st.cache_data(show_spinner="Training a model on some of the sentences …", max_entries=32)
 def _deal(_settings: Settings, target: float, number: int) -> Game:
     return find_the_canary.deal(_settings, target, number)
 
 
-def _ask(place: int, canary: Canary) -> bool:
+def _checkbox(index: int, canary: Canary) -> bool:
     marked = zip(map(_plain, canary.words), canary.names, strict=True)
     words = " ".join(f"**{word}**" if name else word for word, name in marked)
-    return bool(st.checkbox(f"{words} · {canary.after:.0%} sure", key=f"canary-{place}"))
+    return bool(st.checkbox(f"{words} · confidence {canary.after:.0%}", key=f"canary-{index}"))
 
 
 def _plain(word: str) -> str:
+    """Return a word with its Markdown characters escaped."""
     return "".join(f"\\{sign}" if sign in "\\`*_{}[]()#+-.!|<>$:~" else sign for sign in word)
 
 
-def _answer(game: Game, said: list[bool]) -> None:
-    right = sum(guess == canary.trained_on for guess, canary in zip(said, game.canaries, strict=True))
-    most = "nothing limits how many can be"
+def _show_result(game: Game, guesses: list[bool]) -> None:
+    right = sum(guess == canary.trained_on for guess, canary in zip(guesses, game.canaries, strict=True))
+    limit = "Without noise there is no upper limit"
     if math.isfinite(game.epsilon):
         best = NUMBER * game.right_at_most
-        most = f"at ε = {epsilon_text(game.epsilon)} nobody has more than {best:.1f} right on average"
-    st.markdown(f"**{right} of {NUMBER} are right.** Who tosses a coin has {NUMBER / 2:g}; {most}.")
+        limit = f"At ε = {epsilon_text(game.epsilon)} no attacker has more than {best:.1f} on average"
+    st.markdown(f"**{right} of {NUMBER} guesses are correct.** Random guessing has {NUMBER / 2:g} on average. {limit}.")
     tables.show(
         [
             {
-                "": "✓ right" if guess == canary.trained_on else "✗ wrong",
-                "was trained on": "yes" if canary.trained_on else "no",
+                "": "✓ correct" if guess == canary.trained_on else "✗ wrong",
+                "in training set": "yes" if canary.trained_on else "no",
                 "your guess": "yes" if guess else "no",
-                "sure before": f"{canary.before:.0%}",
-                "sure after": f"{canary.after:.0%}",
+                "confidence before": f"{canary.before:.0%}",
+                "confidence after": f"{canary.after:.0%}",
                 "sentence": " ".join(canary.words),
             }
-            for guess, canary in zip(said, game.canaries, strict=True)
+            for guess, canary in zip(guesses, game.canaries, strict=True)
         ]
     )

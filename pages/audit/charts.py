@@ -1,4 +1,4 @@
-"""Pictures of audits: what is claimed beside what was measured, and whom membership inference catches."""
+"""Charts of audits: claimed ε with measured lower bounds, and ROC curves of membership inference. Without Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -14,21 +14,27 @@ from pages.shared import palette
 from pages.shared.charts import plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
-_NAMES = {"loss": "loss alone", "LiRA": "LiRA", "RMIA": "RMIA", "Bayes": "Bayes"}
-_LEAST = RATES[0]
-_ABOVE = {
+_NAMES = {"loss": "loss threshold", "LiRA": "LiRA", "RMIA": "RMIA", "Bayes": "Bayes"}
+_SMALLEST_RATE = RATES[0]
+"""Start of the logarithmic axes, which cannot show a rate of 0."""
+_LEGEND_ABOVE = {
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
     "margin": {"l": 62, "r": 8, "t": 80, "b": 52},
 }
 
 
 def claims(groups: Sequence[Group], key: str) -> go.Figure:
-    """A row for each setting: the ε it claims, and what attackers show to be lost at least."""
+    """Draw a row for each group: its claimed ε, and the mean lower bounds of white-box and black-box attackers.
+
+    Args:
+        groups: The groups, from top to bottom.
+        key: Charts with the same key keep zoom and selection.
+    """
     axis = EpsilonAxis([group.claimed for group in groups])
     names = [group.title for group in groups]
     figure = go.Figure()
     for group, name in zip(groups, names, strict=True):
-        best = max((mean(found) or 0.0 for found in (group.white, group.black)), default=0.0)
+        best = max((mean(audits) or 0.0 for audits in (group.white, group.black)), default=0.0)
         figure.add_scatter(
             x=[axis.position(best), axis.position(group.claimed)],
             y=[name, name],
@@ -39,88 +45,98 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
         )
     rows = (
         ("claimed", palette.PRIVATE, "diamond", [group.claimed for group in groups]),
-        ("reads steps", palette.RECALL, "circle", [mean(group.white) for group in groups]),
-        ("has the tagger", palette.PRECISION, "square", [mean(group.black) for group in groups]),
+        ("white-box attacker", palette.RECALL, "circle", [mean(group.white) for group in groups]),
+        ("black-box attacker", palette.PRECISION, "square", [mean(group.black) for group in groups]),
     )
     for name, colour, symbol, values in rows:
-        there = [(value, row) for value, row in zip(values, names, strict=True) if value is not None]
+        points = [(value, row) for value, row in zip(values, names, strict=True) if value is not None]
         figure.add_scatter(
-            x=[axis.position(value) for value, _ in there],
-            y=[row for _, row in there],
+            x=[axis.position(value) for value, _ in points],
+            y=[row for _, row in points],
             mode="markers",
             cliponaxis=False,
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 1, "color": "white"}},
-            text=[f"{name} ε = {epsilon_text(value) if value else '0, nothing was told'}" for value, _ in there],
+            text=[f"{name}: ε = {epsilon_text(value) if value else '0'}" for value, _ in points],
             hovertemplate="%{y}<br>%{text}<extra></extra>",
         )
     axis.shade(figure)
-    figure.update_layout(plain_layout(key, height=190 + 46 * len(groups)) | _ABOVE)
+    figure.update_layout(plain_layout(key, height=190 + 46 * len(groups)) | _LEGEND_ABOVE)
     figure.update_xaxes(axis.layout())
     figure.update_yaxes(
         automargin=True,
         gridcolor=palette.GRID,
         tickvals=names,
-        ticktext=[_broken(name) for name in names],
+        ticktext=[_two_lines(name) for name in names],
         ticklabelstandoff=8,
     )
     figure.update_yaxes(range=[len(groups) - 0.4, -0.6])
     return figure
 
 
-def _broken(name: str) -> str:
-    """In two lines, so that a phone has room for the picture beside it."""
+def _two_lines(name: str) -> str:
+    """Return a name in two lines, so that the chart beside it fits on a phone."""
     return "<br>ε = ".join(name.rsplit(", ε = ", 1))
 
 
-def caught(found: MembershipAudit, key: str) -> go.Figure:
-    """Members caught against others wrongly named, on logarithmic axes, with what (ε, δ) permits."""
+def roc_curves(audit: MembershipAudit, key: str) -> go.Figure:
+    """Draw TPR over FPR of each attack on logarithmic axes, with the largest TPR that (ε, δ) permits.
+
+    Args:
+        audit: The result of membership inference; error bars show the 95 % CI of its strongest attack.
+        key: Charts with the same key keep zoom and selection.
+    """
     figure = go.Figure()
     rates = list(RATES)
     figure.add_scatter(
-        x=rates, y=rates, mode="lines", name="by chance", line={"color": palette.QUIET, "dash": "dot"}, hoverinfo="skip"
+        x=rates,
+        y=rates,
+        mode="lines",
+        name="random guessing",
+        line={"color": palette.QUIET, "dash": "dot"},
+        hoverinfo="skip",
     )
-    if math.isfinite(found.claimed):
+    if math.isfinite(audit.claimed):
         figure.add_scatter(
             x=rates,
-            y=allowed(np.array(RATES), found.claimed, found.delta).tolist(),
+            y=allowed(np.array(RATES), audit.claimed, audit.delta).tolist(),
             mode="lines",
             name="permitted by ε",
             line={"color": palette.PRIVATE, "width": 2},
-            hovertemplate="at most %{y:.2%} of members where %{x:.2%} of others<extra></extra>",
+            hovertemplate="TPR at most %{y:.2%} at FPR %{x:.2%}<extra></extra>",
         )
-    for curve, colour, dash in zip(found.curves, palette.TYPES, palette.DASHES, strict=False):
+    for curve, colour, dash in zip(audit.curves, palette.TYPES, palette.DASHES, strict=False):
         figure.add_scatter(
             x=rates,
-            y=[max(share, _LEAST) for share in curve.caught],
+            y=[max(tpr, _SMALLEST_RATE) for tpr in curve.caught],
             mode="lines",
             name=_NAMES.get(curve.attack, curve.attack),
-            line={"color": colour, "dash": dash, "width": 3 if curve.attack == found.best else 1.5},
-            hovertemplate="%{y:.2%} of members where %{x:.2%} of others<extra>" + curve.attack + "</extra>",
+            line={"color": colour, "dash": dash, "width": 3 if curve.attack == audit.best else 1.5},
+            hovertemplate="TPR %{y:.2%} at FPR %{x:.2%}<extra>" + curve.attack + "</extra>",
         )
-    strongest = found.strongest
+    strongest = audit.strongest
     figure.add_scatter(
         x=list(SHOWN),
-        y=[share for share, _, _ in strongest.shown],
+        y=[tpr for tpr, _, _ in strongest.shown],
         mode="markers",
-        name=f"{_NAMES.get(strongest.attack, strongest.attack)}, 95 %",
+        name=f"{_NAMES.get(strongest.attack, strongest.attack)}, 95 % CI",
         marker={"color": palette.RECALL, "size": 7},
         error_y={
             "type": "data",
             "symmetric": False,
-            "array": [most - share for share, _, most in strongest.shown],
-            "arrayminus": [share - max(least, _LEAST) for share, least, _ in strongest.shown],
+            "array": [high - tpr for tpr, _, high in strongest.shown],
+            "arrayminus": [tpr - max(low, _SMALLEST_RATE) for tpr, low, _ in strongest.shown],
         },
-        hovertemplate="%{y:.2%} of members where %{x:.2%} of others<extra>95 % over models</extra>",
+        hovertemplate="TPR %{y:.2%} at FPR %{x:.2%}<extra>95 % CI over models</extra>",
     )
-    figure.update_layout(plain_layout(key, height=460) | _ABOVE)
+    figure.update_layout(plain_layout(key, height=460) | _LEGEND_ABOVE)
     axis: dict[str, object] = {
         "type": "log",
-        "range": [math.log10(_LEAST), 0.02],
+        "range": [math.log10(_SMALLEST_RATE), 0.02],
         "gridcolor": palette.GRID,
         "tickformat": "~%",
     }
     axis |= {"tickvals": [1e-4, 1e-3, 0.01, 0.1, 1], "zeroline": False}
-    figure.update_xaxes(axis | {"title": {"text": "others wrongly named", "standoff": 6}})
-    figure.update_yaxes(axis | {"title": {"text": "members caught"}})
+    figure.update_xaxes(axis | {"title": {"text": "false-positive rate (FPR)", "standoff": 6}})
+    figure.update_yaxes(axis | {"title": {"text": "true-positive rate (TPR)"}})
     return figure

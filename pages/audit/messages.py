@@ -1,175 +1,192 @@
-"""What the page Audit says. No streamlit."""
+"""Texts and table rows of the page Privacy audit. Without Streamlit."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.privacy.audit.one_run import Guesses, epsilon_bound
-from engine.records import SHOWN, MembershipAudit, ServerAudit, ServerReading
+from engine.records import SHOWN, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
 from engine.reports.audits import ERRS, measured, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
 from pages.shared.messages import duration
 
-NOTHING = "Nothing was measured yet. An audit trains anew, with canaries, and attacks what comes of it."
-SILENT = (
-    "**What a silent audit does not prove.** That these attackers told little is no proof that nobody can: another "
-    "attack, more references or other canaries may tell more, and a bound of 0 says only that this measurement was too "
-    "coarse. An audit can *refute* a claim, as it does where noise is left out; the claim itself rests on the proof, "
-    "its assumptions, and the noise check. White-box canaries are as easy to tell as any can be; real sentences are "
-    "harder. A measured bound is no substitute for ε in what is promised to anybody."
+NO_AUDIT = "An audit retrains a configuration with canaries, attacks the result, and measures a lower bound on its ε."
+LIMITS = (
+    "**Limits.** An audit that finds nothing does not prove privacy. Another attack, more shadow models or other "
+    "canaries may find more; a bound of 0 says only that this measurement was too coarse. An audit can *refute* a "
+    "claim, as it does for training without noise. The claim itself depends on the proof, its assumptions, and the "
+    "noise check. White-box canaries are the easiest records to detect; real sentences are harder. A measured bound "
+    "does not replace ε in a privacy guarantee."
 )
-
-
-_TOLD = 0.01
-"""A mean bound below this is said to be nothing, and stands at the axis's end."""
+_SMALLEST_BOUND = 0.01
+"""A mean bound on ε below this value is reported as below it."""
 
 
 def ceiling(groups: Sequence[Group]) -> str:
-    """How much the canaries of trainings without noise can show at most; empty where there are none."""
-    counts = {each.canaries for group in groups for each in group.white if math.isinf(each.claimed)}
+    """Return a sentence on the largest bound that the canaries of runs without noise allow; empty without such runs."""
+    counts = {audit.canaries for group in groups for audit in group.white if math.isinf(audit.claimed)}
     if not counts:
         return ""
     most = max(counts)
     bound = epsilon_bound(Guesses(canaries=most, made=most, right=most), 1e-5)
-    return f" Where no noise is, {most:,} canaries can show no more than ε = {bound:.1f}: if all guesses are right."
+    return f" Without noise, {most:,} canaries show no more than ε = {bound:.1f}, even if all guesses are correct."
 
 
 def answer(group: Group) -> str:
-    """The measurement in a sentence."""
+    """Return the result of a group of audits in one or two sentences."""
     if group.contradicted:
         return (
-            f"{group.title}: more is shown to be lost than is claimed, in {len(group.contradicted):,} of "
+            f"{group.title}: the lower bound exceeds the claimed ε in {len(group.contradicted):,} of "
             f"{len(group.white) + len(group.black):,} runs with canaries. {ERRS}"
         )
-    told = [
-        f"{who} is shown to get {_bound(found)}"
-        for who, found in (("who reads every step", group.white), ("who has the tagger", group.black))
-        if found
+    bounds = [
+        f"{_bound(audits)} for a {attacker} attacker"
+        for attacker, audits in (("white-box", group.white), ("black-box", group.black))
+        if audits
     ]
     seeds = max(len(group.white), len(group.black))
-    means = f" (means of {seeds:,} seeds, each a bound at 95 %; the mean is none)" if seeds > 1 else ""
-    parts = [f"{group.title} claimed: {', '.join(told)}{means}." if told else f"{group.title} claimed."]
-    if found := group.membership:
-        parts.append(members(found))
-    if group.server and not (told or group.membership):
+    means = f" (mean over {seeds:,} seeds; each seed's bound holds at 95 %, the mean need not)" if seeds > 1 else ""
+    parts = [f"{group.title} claimed."]
+    if bounds:
+        parts = [f"{group.title} claimed. Measured lower bound: {', '.join(bounds)}{means}."]
+    if membership := group.membership:
+        parts.append(members(membership))
+    if group.server and not (bounds or group.membership):
         parts.append(f"{server_text(*group.server)}.")
     return " ".join(parts)
 
 
-def members(found: MembershipAudit) -> str:
-    """How many of 1,000 sentences an attacker names rightly, where he may name ten of 1,000 others wrongly."""
-    rate, (share, least, most) = SHOWN[-1], found.strongest.shown[-1]
+def members(audit: MembershipAudit) -> str:
+    """Return the TPR of the strongest attack at the largest reported FPR, both as counts of 1,000 sentences."""
+    fpr, (tpr, low, high) = SHOWN[-1], audit.strongest.shown[-1]
     return (
-        f"Who names {1000 * rate:.0f} of 1,000 others wrongly finds {1000 * share:.0f} of 1,000 members "
-        f"({1000 * least:.0f} to {1000 * most:.0f})."
+        f"With {1000 * fpr:.0f} of 1,000 false positives, membership inference finds {1000 * tpr:.0f} of 1,000 members "
+        f"(95 % CI {1000 * low:.0f} to {1000 * high:.0f})."
     )
 
 
-def takes(seconds: float | None, canaries: int, references: int) -> str:
-    """What an audit trains, and how long that may take."""
-    kinds = [f"two models with {canaries:,} canaries among their sentences"] if canaries else []
-    kinds += [f"{references + 1:,} models on a half of the sentences each"] if references else []
-    about = f" About {duration(seconds)} in all; it goes on while you are away." if seconds else ""
-    return f"Trains {' and '.join(kinds)}, and throws them away.{about}"
+def cost(seconds: float | None, canaries: int, references: int) -> str:
+    """Return a sentence on the models that an audit trains, and on its duration.
+
+    Args:
+        seconds: Estimated duration in seconds; None if unknown.
+        canaries: Number of canaries.
+        references: Number of shadow models.
+    """
+    models = [f"two models with {canaries:,} canaries among their sentences"] if canaries else []
+    models += [f"{references + 1:,} models on half of the sentences each"] if references else []
+    about = f" Takes about {duration(seconds)}; you can leave the page." if seconds else ""
+    return f"Trains {' and '.join(models)}, and discards them.{about}"
 
 
-def attacks(found: MembershipAudit) -> list[dict[str, Any]]:
-    """Rows of the attacks."""
+def attacks(audit: MembershipAudit) -> list[dict[str, Any]]:
+    """Return a row for each membership-inference attack."""
     return [
-        {"attack": curve.attack, "area": curve.area}
+        {"attack": curve.attack, "AUC": curve.area}
         | {
-            f"caught at {100 * rate:g} %": f"{100 * share:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
-            for rate, (share, low, high) in zip(SHOWN, curve.shown, strict=True)
+            f"TPR at {100 * fpr:g} % FPR": f"{100 * tpr:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
+            for fpr, (tpr, low, high) in zip(SHOWN, curve.shown, strict=True)
         }
-        for curve in found.curves
+        for curve in audit.curves
     ]
 
 
-def among(found: Mapping[str, float], head: str) -> list[dict[str, Any]]:
-    """Rows of areas among some of the sentences."""
-    return [{head: name, "area": area} for name, area in found.items()]
+def subsets(areas: Mapping[str, float], head: str) -> list[dict[str, Any]]:
+    """Return a row for each subset of the sentences with the AUC of the best attack.
+
+    Args:
+        areas: AUC by name of the subset.
+        head: Heading of the column with the names.
+    """
+    return [{head: name, "AUC": area} for name, area in areas.items()]
 
 
-def readings(found: ServerAudit, noise_multiplier: float) -> list[dict[str, Any]]:
-    """A row for each noise multiplier."""
+def readings(audit: ServerAudit, noise_multiplier: float) -> list[dict[str, Any]]:
+    """Return a row of gradient inversion for each noise multiplier.
+
+    Args:
+        audit: Results of gradient inversion.
+        noise_multiplier: σ of the run.
+    """
     return [
         {
-            "σ": f"{each.noise_multiplier:g}",
-            "": "this run" if each.noise_multiplier == noise_multiplier else "",
-            "the server reads": _reads(each, again),
-            "words named": each.said,
-            "of them right": 100 * each.precision,
-            "found of those there": 100 * each.recall,
-            "words of names found": f"{each.names_read:,} of {each.names:,}",
+            "σ": f"{reading.noise_multiplier:g}",
+            "": "this run" if reading.noise_multiplier == noise_multiplier else "",
+            "reconstructed": _source(reading, attacked),
+            "words guessed": reading.said,
+            "precision": 100 * reading.precision,
+            "recall": 100 * reading.recall,
+            "entity words found": f"{reading.names_read:,} of {reading.names:,}",
         }
-        for each, again in zip(found.readings, measured(found), strict=True)
+        for reading, attacked in zip(audit.readings, measured(audit), strict=True)
     ]
 
 
-def _reads(reading: ServerReading, again: bool) -> str:
+def _source(reading: ServerReading, attacked: bool) -> str:
     if reading.by_message:
-        return "the messages"
-    return "nothing: it names frequent words" if again else "not measured again, as with less noise"
+        return "words of the messages"
+    return "nothing: only frequent words" if attacked else "not measured: as with less noise"
 
 
 def runs(group: Group) -> list[dict[str, Any]]:
-    """A row for each run with canaries."""
+    """Return a row for each run with canaries."""
     return [
         {
             "seed": audit.config.seed,
-            "attacker": "reads every step" if found.kind == "directions" else "has the tagger",
-            "ε claimed": epsilon_text(found.claimed),
-            "canaries": found.canaries,
-            "right": found.right,
-            "bound, whatever the mechanism": found.bound,
-            "of steps of DP-SGD": found.bound_of_steps,
-            "of independent canaries": found.bound_of_trials,
-            "noise check": {None: "–", False: "✓ passed", True: "✗ failed"}[found.check_failed],
-            "verdict": "✗ more than claimed" if found.contradicted else "✓ not contradicted",
+            "attacker": "white-box" if result.kind == "directions" else "black-box",
+            "ε claimed": epsilon_text(result.claimed),
+            "canaries": result.canaries,
+            "correct guesses": result.right,
+            "bound, any mechanism": result.bound,
+            "bound, DP-SGD steps": result.bound_of_steps,
+            "bound, independent canaries": result.bound_of_trials,
+            "noise check": {None: "–", False: "✓ passed", True: "✗ failed"}[result.check_failed],
+            "result": "✗ exceeds the claim" if result.contradicted else "✓ not contradicted",
         }
         for audit in group.audits
-        for found in (audit.white, audit.black)
-        if found
+        for result in (audit.white, audit.black)
+        if result
     ]
 
 
-def _bound(found: Sequence[Any]) -> str:
-    least = mean(found) or 0.0
-    if least < _TOLD:
-        return "nothing"
-    return f"at least ε = {epsilon_text(least) if math.isfinite(least) else '∞'}"
+def _bound(audits: Sequence[CanaryAudit]) -> str:
+    bound = mean(audits) or 0.0
+    if bound < _SMALLEST_BOUND:
+        return f"ε below {_SMALLEST_BOUND:g}"
+    return f"ε = {epsilon_text(bound) if math.isfinite(bound) else '∞'}"
 
 
-_TAKEN = {
-    "gaussian": "that it is Gaussian",
-    "any": "nothing",
-    "trials": "that, and independent canaries",
+_ASSUMPTIONS = {
+    "gaussian": "Gaussian mechanism",
+    "any": "none",
+    "trials": "Gaussian mechanism, independent canaries",
 }
+"""By family of bounds."""
 
 
-def truth_known(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of ``benchmarks.audit_known``."""
+def known_mechanisms(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the cells of ``benchmarks.audit_known`` as table rows."""
     return [
         {
-            "ε that is true": f"{cell['epsilon']:g}",
-            "known of the mechanism": _TAKEN.get(cell["family"], cell["family"]),
-            "bound holds, %": 100 * cell["coverage"],
-            "bound, median": cell["median"],
-            "share of ε": cell["median"] / cell["epsilon"],
-            "half the noise found, %": 100 * cell["half_the_noise_caught"],
+            "true ε": f"{cell['epsilon']:g}",
+            "assumption": _ASSUMPTIONS.get(cell["family"], cell["family"]),
+            "coverage, %": 100 * cell["coverage"],
+            "median bound": cell["median"],
+            "median bound ÷ ε": cell["median"] / cell["epsilon"],
+            "power at half the noise, %": 100 * cell["half_the_noise_caught"],
         }
         for cell in values["cells"]
     ]
 
 
-def sabotage(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of ``benchmarks.audit_broken``."""
+def faulty_trainings(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the cells of ``benchmarks.audit_broken`` as table rows."""
     return [
         {
-            "wrong with it": cell["fault"],
-            "refuted": f"{cell['contradicted']:,} of {values['runs']:,}",
-            "bound, mean": cell["bound_mean"],
+            "fault": "none" if cell["fault"] == "nothing" else cell["fault"],
+            "claim contradicted": f"{cell['contradicted']:,} of {values['runs']:,}",
+            "mean bound": cell["bound_mean"],
             "noise check fails": f"{cell['check_failed']:,} of {values['runs']:,}",
         }
         for cell in values["cells"]

@@ -1,4 +1,4 @@
-"""The sentences that models betray most, where their corpus is here."""
+"""Table of the sentences most exposed to membership inference."""
 
 import streamlit as st
 
@@ -8,26 +8,32 @@ from engine.service import Application
 from pages.shared import address, tables
 
 
-def at_risk(app: Application, corpus: str, found: MembershipAudit) -> None:
-    """A table; what of the text cannot be had is said."""
+def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
+    """Show the most exposed sentences, without their text where the corpus is not available."""
     try:
-        texts = _texts(app, repr(app.user), corpus, tuple(number for number, _ in found.at_risk))
+        texts = _texts(app, repr(app.user), corpus, tuple(number for number, _ in audit.at_risk))
     except EpsilonError as error:
         texts = {}
-        st.caption(f"Their text is not here: {address.plain(str(error))}")
+        st.caption(f"Text not available: {address.plain(str(error))}")
     tables.show(
-        [{"sentence": number, "apart, in σ": apart, "text": texts.get(number, "")} for number, apart in found.at_risk],
+        [
+            {"sentence": number, "distance, σ": distance, "text": texts.get(number, "")}
+            for number, distance in audit.at_risk
+        ],
         {
-            "apart, in σ": tables.number(
+            "distance, σ": tables.number(
                 format="%.1f",
-                help="How far what models say of it with and without it lies apart, in standard deviations.",
+                help="Distance between models trained with and without the sentence, in standard deviations.",
             )
         },
     )
 
 
 @st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
-def _texts(_runs: Application, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
-    """person: who reads it, whom nobody else's corpus is shown."""
-    found = _runs.corpora.training_sentences(corpus, numbers)
-    return {number: " ".join(sentence.tokens) for number, sentence in found.items()}
+def _texts(_app: Application, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
+    """Return the text of training sentences by index.
+
+    ``person``, the user, is part of the cache key: a user must not see the cached corpus of another user.
+    """
+    sentences = _app.corpora.training_sentences(corpus, numbers)
+    return {number: " ".join(sentence.tokens) for number, sentence in sentences.items()}

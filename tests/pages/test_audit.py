@@ -41,7 +41,7 @@ def test_seeds_of_a_setting_belong_together():
     assert sorted(len(group.audits) for group in found) == [1, 2]
     both = next(group for group in found if len(group.audits) == 2)
     assert both.config == replace(GOOD, seed=0)
-    assert both.title == "Good practice, ε = 3"
+    assert both.title == "Recommended settings, ε = 3"
     assert both.membership == MEMBERSHIP
     assert chosen(found, f"{1:016x}") is both
     assert chosen(found, "none") is None
@@ -51,19 +51,18 @@ def test_recipes_are_named_whatever_their_noise():
     for epsilon in (1.0, 8.0, None):
         assert (
             name_of(recommended_settings.recipe_step(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
-            == "Good practice"
+            == "Recommended settings"
         )
-        assert name_of(recommended_settings.recipe_step(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
+        assert name_of(recommended_settings.recipe_step(0, "conll2003", 14_041, epsilon)) == "Paper settings"
     assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
 
 
 def test_what_is_lost_is_said_beside_the_claim():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
     said = messages.answer(group)
-    assert "Good practice, ε = 3 claimed" in said
-    steps, tagger = said.index("reads every step"), said.index("has the tagger")
-    assert "ε = 1.5" in said[steps:tagger]
-    assert "nothing" in said[tagger:]
+    assert "Recommended settings, ε = 3 claimed" in said
+    assert "ε = 1.5 for a white-box attacker" in said
+    assert "ε below 0.01 for a black-box attacker" in said
     assert figures(said[said.index("10 of 1,000") :])[:4] == ["10", "1,000", "100", "1,000"]
 
 
@@ -71,15 +70,15 @@ def test_what_a_server_reads_stands_beside_its_noise():
     (group,) = groups({audit.run_id: audit for audit in (made_up(1), made_up(0))})
     found, sigma = group.server
     first, second = messages.readings(found, sigma)
-    assert (first["the server reads"], first["of them right"], first["found of those there"]) == (
-        "the messages",
+    assert (first["reconstructed"], first["precision"], first["recall"]) == (
+        "words of the messages",
         100,
         50,
     )
     assert second[""] == "this run"
-    assert second["the server reads"].startswith("nothing")
+    assert second["reconstructed"].startswith("nothing")
     more = replace(found, readings=(*found.readings, replace(found.readings[-1], noise_multiplier=9.0)))
-    assert messages.readings(more, sigma)[-1]["the server reads"] == "not measured again, as with less noise"
+    assert messages.readings(more, sigma)[-1]["reconstructed"] == "not measured: as with less noise"
     assert server_text(more, 9.0).endswith("; this noise was not measured")
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
@@ -94,17 +93,17 @@ def test_a_claim_that_is_refuted_is_said_first():
     broken = made_up(0, white=replace(WHITE, bound_of_trials=4.0))
     (group,) = groups({"a": broken})
     assert "1 of 2 runs" in messages.answer(group)
-    assert messages.runs(group)[0]["verdict"].startswith("✗")
-    assert messages.runs(group)[1]["verdict"].startswith("✓")
+    assert messages.runs(group)[0]["result"].startswith("✗")
+    assert messages.runs(group)[1]["result"].startswith("✓")
 
 
 def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
     figure = charts.claims(groups({"a": made_up(0)}), key="a")
     claimed, white = (
-        next(trace for trace in figure.data if name in (trace.name or "")) for name in ("claimed", "reads")
+        next(trace for trace in figure.data if name in (trace.name or "")) for name in ("claimed", "white-box")
     )
     assert claimed.x[0] > white.x[0]
-    curve = charts.caught(MEMBERSHIP, key="b")
+    curve = charts.roc_curves(MEMBERSHIP, key="b")
     permitted = next(trace for trace in curve.data if (trace.name or "").startswith("permitted"))
     assert list(permitted.y) == sorted(permitted.y)
     assert permitted.y[-1] == 1
@@ -124,8 +123,9 @@ def test_how_much_canaries_can_show_at_most_where_no_noise_is():
 def test_nothing_measured_says_how(open_page):
     page = open_page("audit")
     assert not page.exception
-    assert "Attack it" in page.markdown[0].value
-    assert any("No run is done yet" in each.value for each in page.caption)
+    assert "No audit has been run yet" in page.markdown[0].value
+    assert any("retrains a configuration with canaries" in each.value for each in page.markdown)
+    assert any("No run is finished yet" in each.value for each in page.caption)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
     assert "2 seeds" in page.markdown[0].value
     assert "95 %" in page.markdown[0].value
     assert any("the claim is contradicted at 95 %" in each.value for each in page.caption)
-    assert any("silent audit does not prove" in each.value for each in page.markdown)
+    assert any("finds nothing does not prove privacy" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
     assert "has not been audited" in page.info[0].value
     assert "0123456789abcdef" in page.error[0].value
@@ -158,9 +158,11 @@ def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monk
     assert page.checkbox[0].label.startswith("**Tola** \\*came\\*")
     for place in (0, 2, 3):
         page.checkbox(key=f"canary-{place}").check()
-    next(button for button in page.button if button.label == "That is my guess").click().run()
+    next(button for button in page.button if button.label == "Submit guess").click().run()
     assert not page.exception
-    assert any("**5 of 8 are right.**" in each.value and "nothing limits" in each.value for each in page.markdown)
+    assert any(
+        "**5 of 8 guesses are correct.**" in each.value and "no upper limit" in each.value for each in page.markdown
+    )
 
 
 def test_words_of_a_game_are_no_markup():
@@ -170,19 +172,19 @@ def test_words_of_a_game_are_no_markup():
 
 def test_how_good_the_audit_is_where_the_truth_is_known():
     cell = {"family": "any", "epsilon": 3.0, "coverage": 0.99, "median": 1.5, "half_the_noise_caught": 1.0}
-    (row,) = messages.truth_known({"repetitions": 9, "cells": [cell]})
-    assert row["share of ε"] == 0.5
-    assert row["bound holds, %"] == 99.0
+    (row,) = messages.known_mechanisms({"repetitions": 9, "cells": [cell]})
+    assert row["median bound ÷ ε"] == 0.5
+    assert row["coverage, %"] == 99.0
     cell = {"fault": "no noise", "contradicted": 9, "bound_mean": 7.0, "check_failed": 10}
-    (row,) = messages.sabotage({"runs": 10, "claimed": 1.0, "cells": [cell]})
-    assert row["refuted"] == "9 of 10"
+    (row,) = messages.faulty_trainings({"runs": 10, "claimed": 1.0, "cells": [cell]})
+    assert row["claim contradicted"] == "9 of 10"
 
 
 def test_the_page_shows_how_good_the_audit_is(open_page, with_published):
     page = open_page("audit", with_published)
     assert not page.exception
     shown = {name for table in page.dataframe for name in table.value.columns}
-    assert {"share of ε", "noise check fails"} <= shown
+    assert {"median bound ÷ ε", "noise check fails"} <= shown
 
 
 def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, monkeypatch):
