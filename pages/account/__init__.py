@@ -1,1 +1,1 @@
-"""The page Account: your user, role and limits, and the audit log for admins."""
+"""Page Account: your user, role and limits, and the audit log for admins."""

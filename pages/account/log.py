@@ -12,7 +12,8 @@ from engine.access.roles import AuditLogEntry
 from engine.service import Application
 from pages.shared import downloads
 
-_SHOWN = 10_000
+_MAX_ENTRIES = 10_000
+"""Maximum number of log entries on the page, the newest first."""
 
 
 def show(app: Application) -> None:
@@ -22,21 +23,21 @@ def show(app: Application) -> None:
         NotAllowed: The user is not an admin.
         StoreError: The log cannot be read.
     """
-    waiting = Counter(run.owner or "no owner" for run in app.queries.runs_of() if not run.status.state.final)
+    active = Counter(run.owner or "no owner" for run in app.queries.runs_of() if not run.status.state.final)
     st.markdown("#### Active runs")
-    if waiting:
+    if active:
         st.dataframe(
-            pd.DataFrame([{"user": name, "queued or running": number} for name, number in waiting.most_common()]),
+            pd.DataFrame([{"user": name, "queued or running": number} for name, number in active.most_common()]),
             hide_index=True,
         )
     else:
         st.caption("No run is queued or running.")
     st.markdown("#### Audit log")
-    found = app.access.audit_log(_SHOWN)
+    entries = app.access.audit_log(_MAX_ENTRIES)
     left, right = st.columns(2)
-    person = left.selectbox("User", [None, *sorted({each.person for each in found})], format_func=_all)
-    deed = right.selectbox("Action", [None, *sorted({each.action for each in found})], format_func=_all)
-    listed = [each for each in found if person in (None, each.person) and deed in (None, each.action)]
+    user = left.selectbox("User", [None, *sorted({entry.person for entry in entries})], format_func=_all)
+    action = right.selectbox("Action", [None, *sorted({entry.action for entry in entries})], format_func=_all)
+    listed = [entry for entry in entries if user in (None, entry.person) and action in (None, entry.action)]
     frame = pd.DataFrame(rows(listed))
     st.dataframe(
         frame,
@@ -45,23 +46,25 @@ def show(app: Application) -> None:
         column_config={"when": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone="UTC")},
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        downloads.button("CSV", lambda: _file(frame), "who-did-what.csv", "text/csv", icon=":material/download:")
+        downloads.button(
+            "Download CSV", lambda: _csv(frame), "who-did-what.csv", "text/csv", icon=":material/download:"
+        )
         st.caption(
-            f"At most {_SHOWN:,} newest entries, in UTC. Viewing pages and copying from the screen are not logged."
+            f"The {_MAX_ENTRIES:,} newest entries, in UTC. Viewing pages and copying from the screen are not logged."
         )
 
 
-def rows(found: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
+def rows(entries: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
     """Return the table rows of log entries."""
     return [
         {
-            "when": datetime.fromtimestamp(each.at, UTC),
-            "user": each.person,
-            "action": each.action,
-            "target": each.subject,
-            "": "✗ refused" if each.refused else "",
+            "when": datetime.fromtimestamp(entry.at, UTC),
+            "user": entry.person,
+            "action": entry.action,
+            "target": entry.subject,
+            "": "✗ refused" if entry.refused else "",
         }
-        for each in found
+        for entry in entries
     ]
 
 
@@ -69,6 +72,6 @@ def _all(value: str | None) -> str:
     return value or "all"
 
 
-def _file(frame: pd.DataFrame) -> str:
-    """Return the table as CSV, under the column names that the file has had from the beginning."""
+def _csv(frame: pd.DataFrame) -> str:
+    """Return the table as CSV, under the column names of earlier versions."""
     return frame.rename(columns={"user": "person", "action": "deed", "target": "of"}).to_csv(index=False)

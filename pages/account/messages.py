@@ -12,24 +12,31 @@ _ALLOWED = {
     Role.ADMIN: "See and change the data of all users, set the budgets of public corpora, publish runs, and read the "
     "audit log.",
 }
+"""Permissions by the role that they require."""
 
 
-def who(person: User) -> str:
+def heading(user: User) -> str:
     """Return the heading: the user and their role."""
-    article = "an" if person.role == Role.ADMIN else "a"
-    name = person.name.replace("`", "'")
-    return f"You are `{name}`, {article} {person.role}"
+    article = "an" if user.role == Role.ADMIN else "a"
+    name = user.name.replace("`", "'")
+    return f"You are `{name}`, {article} {user.role}"
 
 
 def allowed(role: Role) -> list[str]:
     """Return a sentence for each permission of a role."""
-    return [said for each, said in _ALLOWED.items() if role.may(each)]
+    return [text for required, text in _ALLOWED.items() if role.may(required)]
 
 
-def holds(person: User, own: Sequence[Run], corpora: int) -> str:
-    """Return how much of the limits is used, given the user's runs and the number of uploaded corpora."""
+def usage(user: User, own: Sequence[Run], corpora: int) -> str:
+    """Return the usage of the limits.
+
+    Args:
+        user: The user with their limits.
+        own: The user's runs.
+        corpora: Number of corpora that the user uploaded.
+    """
     active = sum(not run.status.state.final for run in own)
-    limits = person.limits
+    limits = user.limits
     return (
         f"Active runs: {active:,} of {limits.runs:,}. Stored runs: {len(own):,}. "
         f"Uploaded corpora: {corpora:,} of {limits.uploads:,}."

@@ -1,4 +1,4 @@
-"""Account: your user, permissions and active runs; the audit log for admins."""
+"""Page Account: your user, permissions and active runs; the audit log for admins."""
 
 import streamlit as st
 
@@ -6,16 +6,16 @@ from engine.access.roles import Role
 from pages.account import log, messages
 from pages.shared import session
 
-app, person = session.application(), session.current_user()
-if person is None:
+app, user = session.application(), session.current_user()
+if user is None:
     st.info("Sign-in is disabled: anyone who can reach this dashboard has full access.", icon=":material/info:")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.markdown(f"### {messages.who(person)}", width="stretch")
+    st.markdown(f"### {messages.heading(user)}", width="stretch")
     st.button("Sign out", icon=":material/logout:", on_click=st.logout)
-st.markdown("\n".join(f"- {each}" for each in messages.allowed(person.role)))
-if person.role.may(Role.RUNNER):
-    own = [run for run in app.queries.runs_of() if run.owner == person.name]
-    st.markdown(messages.holds(person, own, len(app.corpora.own())))
-if person.role.may(Role.ADMIN):
+st.markdown("\n".join(f"- {permission}" for permission in messages.allowed(user.role)))
+if user.role.may(Role.RUNNER):
+    own = [run for run in app.queries.runs_of() if run.owner == user.name]
+    st.markdown(messages.usage(user, own, len(app.corpora.own())))
+if user.role.may(Role.ADMIN):
     log.show(app)

@@ -1,4 +1,4 @@
-"""The bar chart of a budget: finished charges, running charges, and the rest."""
+"""The bar chart of a budget: finished charges, running charges, and the remainder."""
 
 import plotly.graph_objects as go
 
@@ -8,12 +8,12 @@ from pages.shared.charts import plain_layout
 
 
 def bar(now: BudgetState, key: str) -> go.Figure:
-    """Return one bar to 100 %, with one piece for each charge in order of time, hatched while its run is active."""
+    """Return one bar to 100 %, with one segment for each charge by time, hatched while its run is active."""
     figure = go.Figure()
-    allowance = now.budget.filter.capacity if now.budget else 1.0
-    pieces = [(charge.rdp / allowance, charge.what, charge.pending) for charge in now.bookings]
+    capacity = now.budget.filter.capacity if now.budget else 1.0
+    segments = [(charge.rdp / capacity, charge.what, charge.pending) for charge in now.bookings]
     left = max(0.0, 1 - now.share)
-    for share, what, pending in pieces:
+    for share, what, pending in segments:
         figure.add_bar(
             y=[""],
             x=[share],

@@ -1,4 +1,4 @@
-"""Privacy budget: the total ε of a corpus, its charges, and the runs that still fit."""
+"""Page Privacy budget: the total ε of a corpus, its charges, and the runs that still fit."""
 
 import json
 
@@ -17,28 +17,28 @@ heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
 try:
     now = app.budgets.state(corpus)
-    possible = app.budgets.affordable_runs(now)
+    affordable = app.budgets.affordable_runs(now)
 except EpsilonError as error:
     heading.markdown("### The privacy ledger is corrupted")
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
 heading.markdown(f"### {messages.answer(now)}")
-st.markdown(messages.WHAT)
+st.markdown(messages.INTRODUCTION)
 share = tables.number("% of the budget", format="%.1f")
 if now.budget:
     show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=messages.answer(now))
     if now.bookings:
         st.markdown("#### Charges")
-        tables.show(messages.bookings(now), {"share": share})
+        tables.show(messages.charges(now), {"share": share})
     else:
         st.caption("No run with noise has been charged yet. Start one on [Explore](/).")
     if now.looks:
         st.markdown("#### Unprotected accesses")
-        tables.show(messages.looks(now))
-    st.caption(messages.LOOKS)
-    if possible:
+        tables.show(messages.unprotected_accesses(now))
+    st.caption(messages.ACCESSES)
+    if affordable:
         st.markdown("#### Affordable runs")
-        tables.show(messages.possible(possible), {"share": share})
+        tables.show(messages.affordable(affordable), {"share": share})
 with st.expander("Change budget" if now.budget else "Set budget", icon=":material/tune:", expanded=not now.budget):
     with st.form("total", border=False):
         first, second, third = st.columns(3)
@@ -63,14 +63,14 @@ with st.expander("Change budget" if now.budget else "Set budget", icon=":materia
                 st.rerun()
     if len(now.totals) > 1:
         tables.show(
-            [{"set": each.set_at[:16].replace("T", " "), "ε": each.epsilon, "δ": each.delta} for each in now.totals]
+            [{"set": total.set_at[:16].replace("T", " "), "ε": total.epsilon, "δ": total.delta} for total in now.totals]
         )
-st.markdown(messages.HOLDS)
+st.markdown(messages.COVERAGE)
 if now.budget:
     st.caption(f"Hash of the last entry (chain head): `{now.chain_hash}`")
     downloads.button(
         "Download JSON",
-        lambda: json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),
+        lambda: json.dumps(account_fields(now, affordable), ensure_ascii=False, indent=1),
         f"budget-{now.name}.json",
         "application/json",
         icon=":material/download:",

@@ -170,7 +170,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
 
 def phases(
     by_phase: Mapping[str, Sequence[OverSeeds]],
-    printed: Sequence[tuple[float, float]],
+    reported: Sequence[tuple[float, float]],
     ours: Callable[[OverSeeds], ScoreSpread | None],
     floor: float | None,
     *,
@@ -180,8 +180,8 @@ def phases(
 
     Args:
         by_phase: By the name of a variant, its runs after each phase.
-        printed: The rows that the paper reports: share of the data in [0, 1], F1.
-        ours: Returns the scores of some runs in the metric of the chart, None where they have none.
+        reported: The rows that the paper reports: share of the data in [0, 1], F1.
+        ours: Returns the scores of runs over seeds in the metric of the chart; None where they have none.
         floor: F1 of a tagger that marks no entity, in the metric of the chart; None draws no line.
         key: Charts with the same key keep zoom and selection.
     """
@@ -195,11 +195,11 @@ def phases(
         )
         line.error_y = {"type": "data", "array": [scores.f1.sd for _, scores in points], "thickness": 1.2}
         figure.add_trace(line)
-    if printed:
+    if reported:
         figure.add_trace(
             go.Scatter(
-                x=[100 * share for share, _ in printed],
-                y=[f1 for _, f1 in printed],
+                x=[100 * share for share, _ in reported],
+                y=[f1 for _, f1 in reported],
                 mode="markers",
                 name="reported, table 6",
                 marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
@@ -217,7 +217,7 @@ def phases(
     return figure.update_layout(height=400).update_yaxes(rangemode="tozero")
 
 
-def pictures(run: Run, *, key: str) -> dict[str, go.Figure]:
+def all_charts(run: Run, *, key: str) -> dict[str, go.Figure]:
     """Return all charts of a run by title, without those that have no data."""
     privacy, last = run.config.privacy, run.records[-1]
     figures: dict[str, go.Figure] = {}

@@ -34,11 +34,11 @@ _COLUMNS = {
 }
 
 
-def known_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
+def existing_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """Return the existing runs of the variants by configuration, each looked up once."""
     configs = [config for variant in variants for config in with_seeds(variant.config, SEEDS)]
-    found = {config: app.queries.find(config) for config in dict.fromkeys(configs)}
-    return {config: run for config, run in found.items() if run}
+    runs = {config: app.queries.find(config) for config in dict.fromkeys(configs)}
+    return {config: run for config, run in runs.items() if run}
 
 
 def answer(app: Application, tried: list[Tried], key: str) -> None:
@@ -52,13 +52,13 @@ def answer(app: Application, tried: list[Tried], key: str) -> None:
 def crf(app: Application, corpus: str) -> None:
     """Show the first question: why a CRF loses F1 under DP."""
     variants = diagnosis.crf(corpus)
-    available = known_runs(app, variants)
+    available = existing_runs(app, variants)
     tried = [Tried(variant, diagnosis.measure(variant, available.get)) for variant in variants]
     for paragraph in diagnose.about_crf(tried):
         st.markdown(paragraph)
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
     st.caption(
-        "Dotted line: the setting in question. Hollow markers: counterfactual app, which are not private. Bars: "
+        "Dotted line: the setting in question. Hollow markers: counterfactual runs, which are not private. Bars: "
         "standard deviation over seeds."
     )
     answer(app, tried, "run-crf")
@@ -67,7 +67,7 @@ def crf(app: Application, corpus: str) -> None:
 def phases(app: Application, corpus: str) -> None:
     """Show the second question: why training in phases loses F1 under DP."""
     variants = diagnosis.phases(corpus)
-    available = known_runs(app, variants)
+    available = existing_runs(app, variants)
     tried = [Tried(variant, diagnosis.measure(variant, available.get)) for variant in variants]
     compared = [variant for variant in variants if variant.kind != diagnosis.MEND]
     by_phase = {
@@ -85,7 +85,7 @@ def phases(app: Application, corpus: str) -> None:
         format_func=METRICS.__getitem__,
         required=True,
     )
-    figure = _phases_picture(by_phase, corpus, metric)
+    figure = _phases_chart(by_phase, corpus, metric)
     show(figure, key="phases", label="F1 after each phase, reported and measured")
     if metric != "published":
         st.caption(f"The paper reports token-level scores. Choose “{METRICS['published']}” to compare them with ours.")
@@ -93,15 +93,15 @@ def phases(app: Application, corpus: str) -> None:
     answer(app, tried, "run-phases")
 
 
-def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, metric: str) -> go.Figure:
+def _phases_chart(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, metric: str) -> go.Figure:
     """Draw F1 after each phase; the token-level metric adds the paper's rows and the score of an empty answer."""
     cells = [cell for cell in jana_biemann_2021.cells(corpus=corpus) if cell.table == "table6"]
-    printed = [(cell.setting["data_fraction"], cell.published["f1"]) for cell in cells]
+    reported = [(cell.setting["data_fraction"], cell.published["f1"]) for cell in cells]
     floors = [results.floor.f1 for row in by_phase.values() for results in row if results.floor]
     by_tokens = metric == "published"
     return diagnose_charts.phases(
         by_phase,
-        printed if by_tokens else [],
+        reported if by_tokens else [],
         lambda results: in_metric(results, metric),
         floors[0] if floors and by_tokens else None,
         key=f"phases-{metric}-{corpus}",
@@ -109,11 +109,11 @@ def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, me
 
 
 USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf"})
-"""The configuration that opens without a link to a run."""
+"""Configuration that is preset if the link names no run."""
 
 
 def any_run(app: Application, asked: str | None) -> None:
-    """Show the records of one run that the reader chooses."""
+    """Show the records of one run."""
     run = run_picker.choose(app, asked, USUAL)
     if run is None:
         st.caption("No run is finished yet. Start one on the page Explore.")
@@ -123,7 +123,7 @@ def any_run(app: Application, asked: str | None) -> None:
     if not run.records:
         return
     columns = st.columns(2)
-    for number, (title, figure) in enumerate(diagnose_charts.pictures(run, key=run.run_id).items()):
+    for number, (title, figure) in enumerate(diagnose_charts.all_charts(run, key=run.run_id).items()):
         with columns[number % 2]:
             st.markdown(f"**{title}**")
             show(figure, key=f"run-{title}", label=title)

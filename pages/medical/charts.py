@@ -20,30 +20,30 @@ _STYLES = {
     fedner_2020.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
     fedner_2020.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
 }
-"""By way of training: title, colour, marker, dash."""
+"""Title, colour, marker and dash by way of training."""
 
 
-def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Figure:
+def f1_chart(rows: Sequence[Row], table: str, score: str, *, key: str) -> go.Figure:
     """Draw F1 in per cent of one table or figure on one silo: a trace for each way of training, and the paper's scores.
 
     Args:
-        found: The rows of the table on the silo; error bars show the standard deviation over seeds.
+        rows: The rows of the table on the silo; error bars show the standard deviation over seeds.
         table: A key of :data:`fedner_2020.TABLES`.
         score: :data:`STRICT` or :data:`RELAXED`.
         key: Charts with the same key keep zoom and selection.
     """
     figure = go.Figure()
-    names = list(dict.fromkeys(_place(row.cell) for row in found))
+    names = list(dict.fromkeys(_x(row.cell) for row in rows))
     lines = table in ("figure3", "figure4", "figure5", "private")
-    kinds: dict[tuple[str, str, str, str], list[Row]] = {}
-    for row in found:
+    traces: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
         if getattr(row, score):
-            kinds.setdefault(_style(row.cell), []).append(row)
-    for (title, colour, symbol, dash), rows in kinds.items():
-        values = [getattr(row, score).f1 for row in rows]
+            traces.setdefault(_style(row.cell), []).append(row)
+    for (title, colour, symbol, dash), of_trace in traces.items():
+        values = [getattr(row, score).f1 for row in of_trace]
         figure.add_trace(
             go.Scatter(
-                x=[_place(row.cell) for row in rows],
+                x=[_x(row.cell) for row in of_trace],
                 y=[100 * value.mean for value in values],
                 error_y={"type": "data", "array": [100 * value.sd for value in values], "thickness": 1.5},
                 mode="lines+markers" if lines else "markers",
@@ -53,15 +53,15 @@ def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Fig
                 hovertemplate="%{x}<br>F1 %{y:.1f} ± %{error_y.array:.1f}<extra>" + title + "</extra>",
             )
         )
-    printed = [(row, value) for row in found if (value := _printed(row.cell, score)) is not None]
-    if printed:
-        seen: dict[str | float, float] = {}
-        for row, value in printed:
-            seen[_place(row.cell)] = value  # the paper has one score for both ways of training alone
+    reported = [(row, value) for row in rows if (value := _reported(row.cell, score)) is not None]
+    if reported:
+        by_position: dict[str | float, float] = {}
+        for row, value in reported:
+            by_position[_x(row.cell)] = value  # the paper has one score for both ways of training alone
         figure.add_trace(
             go.Scatter(
-                x=list(seen),
-                y=[100 * value for value in seen.values()],
+                x=list(by_position),
+                y=[100 * value for value in by_position.values()],
                 mode="markers",
                 name="reported",
                 marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
@@ -90,7 +90,9 @@ def _style(cell: Cell) -> tuple[str, str, str, str]:
     way = str(cell.setting.get("trained", fedner_2020.FEDERATED))
     if cell.table != "private":
         return _STYLES[way]
-    kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner_2020.cells() if each.table == "private"))
+    kinds = list(
+        dict.fromkeys((other.method, *_kind(other)) for other in fedner_2020.cells() if other.table == "private")
+    )
     number = kinds.index((cell.method, *_kind(cell)))
     together = "federated" if way == fedner_2020.FEDERATED else "alone"
     unit = {fedner_2020.SENTENCE: "ε per sentence", fedner_2020.PLATFORM: "ε per silo"}
@@ -102,7 +104,7 @@ def _kind(cell: Cell) -> tuple[str, str]:
     return str(cell.setting["trained"]), str(cell.setting["protects"])
 
 
-def _place(cell: Cell) -> str | float:
+def _x(cell: Cell) -> str | float:
     """Return the position of a cell on the horizontal axis."""
     if cell.table == "figure3":
         return 100 * float(cell.setting["share"])
@@ -120,22 +122,22 @@ def shared_text(parts: str) -> str:
     return "nothing" if parts == NOTHING else f"… and {parts.split(',')[-1]}" if "," in parts else parts
 
 
-def _printed(cell: Cell, score: str) -> float | None:
+def _reported(cell: Cell, score: str) -> float | None:
     return cell.published[f"{score}_f1"] if cell.published else None
 
 
-def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *, key: str) -> go.Figure:
+def curves(histories: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *, key: str) -> go.Figure:
     """Draw the F1 of each silo during training.
 
     Args:
-        learned: Of each curve: the silo, whether it trained within the federation, and its points (share of the steps
-            in [0, 1], F1 on the validation set in [0, 1]).
+        histories: For each curve: the silo, whether it trained within the federation, and its points (share of the
+            steps in [0, 1], F1 on the validation set in [0, 1]).
         key: Charts with the same key keep zoom and selection.
     """
     figure = go.Figure()
-    names = list(dict.fromkeys(platform for platform, _, _ in learned))
+    names = list(dict.fromkeys(platform for platform, _, _ in histories))
     colours = dict(zip(names, itertools.cycle(palette.TYPES)))
-    for platform, together, points in learned:
+    for platform, together, points in histories:
         figure.add_trace(
             go.Scatter(
                 x=[100 * x for x, _ in points],

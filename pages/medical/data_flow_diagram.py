@@ -15,8 +15,8 @@ _TITLES = {
     "hidden": "Hidden layer",
     "scores": "Scores of the silo's entity types, CRF",
 }
-"""Of the layers of a model."""
-_PROMISES = {
+"""Titles of the layers of a model."""
+_GUARANTEES = {
     NOBODY: (
         "<b>No privacy guarantee.</b> Sentences stay in the silo. Still, an attacker can reconstruct words exactly "
         "from the gradient of a small batch (Petrov et al. 2024)."
@@ -50,18 +50,18 @@ _STYLE = """
 """
 
 
-def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool, together: float = 1.0) -> str:
+def diagram(parts: Sequence[Part], inputs: str, scope: str, *, each_step: bool, together: float = 1.0) -> str:
     """Return the diagram: the layers from top to bottom, and the messages that the server receives.
 
     Args:
-        found: The layers of the largest model, from bottom to top.
+        parts: The layers of the largest model, from bottom to top.
         inputs: The public inputs below all layers.
         scope: The privacy unit: one of :data:`fedner_2020.SCOPES`.
         each_step: Whether silos send a gradient at every step; otherwise they send weights once a round.
         together: Share of the steps in (0, 1] after which each silo trains alone.
     """
-    rows = "".join(_row(part) for part in reversed(found))
-    common_types = found[-1].leaves
+    rows = "".join(_row(part) for part in reversed(parts))
+    common_types = parts[-1].leaves
     stays = "Its sentences never leave. " + (
         "All silos share one set of entity types." if common_types else "Its entity types do not leave either."
     )
@@ -70,8 +70,8 @@ def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool, 
         f'<div class="hospital"><h4>Inside each silo</h4>{rows}'
         f'<div class="part public"><span>{inputs}</span><span>public, frozen</span></div>'
         f"<p>{stays}</p></div>"
-        f'<div class="server"><h4>Received by the server</h4>{_server(found, scope, each_step)}'
-        f"{_parting(found, scope, together)}</div></div>"
+        f'<div class="server"><h4>Received by the server</h4>{_server(parts, scope, each_step)}'
+        f"{_alone_afterwards(parts, scope, together)}</div></div>"
     )
 
 
@@ -83,8 +83,8 @@ def _row(part: Part) -> str:
     return f'<div class="part {kind}"><span>{title}</span><span>{part.weights:,} weights · <b>{label}</b></span></div>'
 
 
-def _server(found: Sequence[Part], scope: str, each_step: bool) -> str:
-    number = sent(found)
+def _server(parts: Sequence[Part], scope: str, each_step: bool) -> str:
+    number = sent(parts)
     if not number:
         return "<p>Nothing. Each silo trains alone.</p>"
     what, when = ("the gradient", "At each step") if each_step else ("the update", "Once a round")
@@ -92,15 +92,15 @@ def _server(found: Sequence[Part], scope: str, each_step: bool) -> str:
     paragraphs = [f"{when}, from each silo: {what} of {number:,} weights, {size:.2g} MB."]
     if scope == PLATFORM:
         paragraphs = [f"{when}: the sum of all silos' updates of {number:,} weights, {size:.2g} MB from each silo."]
-    paragraphs.append(_PROMISES[scope])
+    paragraphs.append(_GUARANTEES[scope])
     weights = "equal weights" if scope == PLATFORM else "weights by number of sentences"
     paragraphs.append(f"The server averages them with {weights} and sends the result to all silos.")
     return "".join(f"<p>{text}</p>" for text in paragraphs)
 
 
-def _parting(found: Sequence[Part], scope: str, together: float) -> str:
+def _alone_afterwards(parts: Sequence[Part], scope: str, together: float) -> str:
     """Return a paragraph on silos that train alone after a share of the steps; empty if they do not."""
-    if together == 1 or not sent(found):
+    if together == 1 or not sent(parts):
         return ""
     noise = " These steps have noise too, and ε counts them." if scope == SENTENCE else ""
     return (

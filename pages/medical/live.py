@@ -1,4 +1,4 @@
-"""Tab Live federation: the reader chooses silos, split layer and privacy, and compares with training alone."""
+"""Tab Live federation: federated training with chosen silos, split layer and privacy, compared with training alone."""
 
 import os
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ from engine.reports.numbers import epsilon_text
 from engine.service import Application
 from engine.taggers import splits_of
 from pages.medical import charts, messages
-from pages.medical.data_flow_diagram import drawing
+from pages.medical.data_flow_diagram import diagram
 from pages.shared import address, session, submitting, titles
-from pages.shared.plotly_component import show as show_picture
+from pages.shared.plotly_component import show as show_chart
 
 POLL_SECONDS = 1.0
 """Time between updates of a running run, in seconds."""
 EPSILONS = (1.0, 3.0, 8.0, 30.0)
+"""Choices of ε per sentence."""
 _OFFERED = (*fedner_2020.PLATFORMS, "ncbi_disease")
 _TAGGERS = {
     fedner_2020.SMALL: "Small: hidden layer over a public language model",
@@ -51,13 +52,13 @@ def show(app: Application) -> None:
     whole = fedner_2020.PLATFORM if config.privacy.kind.client_level else fedner_2020.SENTENCE
     scope = whole if config.privacy.private else fedner_2020.NOBODY
     each_step = config.federation.schedule == "gradients"
-    st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
+    st.html(diagram(parts, inputs, scope, each_step=each_step, together=config.federation.together))
     if common := _in_common(app, config.corpus):
         st.caption(messages.common(*common))
-    if tried := app.queries.measurements().get("trap"):
+    if measurement := app.queries.measurements().get("trap"):
         with st.expander("Noise on the shared layers only", type="compact", icon=":material/help:"):
-            st.markdown(messages.trap(tried))
-            st.caption(f"Measured by `{tried.command}`.")
+            st.markdown(messages.partial_noise_attack(measurement))
+            st.caption(f"Measured by `{measurement.command}`.")
     if epsilon is not None:
         try:
             with st.spinner(f"Computing the noise multiplier for ε = {epsilon:g} …"):
@@ -67,14 +68,14 @@ def show(app: Application) -> None:
             return
     both = [config, fedner_2020.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
-    st.fragment(_watch, run_every=POLL_SECONDS if _under_way(app, both) else None)(app, both)
+    st.fragment(_watch, run_every=POLL_SECONDS if _is_active(app, both) else None)(app, both)
 
 
 @st.cache_data(show_spinner="Comparing the silos' sentences …", max_entries=64)
-def _in_common(_runs: Application, name: str) -> tuple[int, int] | None:
+def _in_common(_app: Application, name: str) -> tuple[int, int] | None:
     """Return the numbers of left-out and of all training sentences; None where the corpora cannot be read."""
     try:
-        return _runs.corpora.shared_sentences(name), _runs.corpora.train_sentences(name)
+        return _app.corpora.shared_sentences(name), _app.corpora.train_sentences(name)
     except EpsilonError:
         return None  # a run reports the reason
 
@@ -123,22 +124,22 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def _sigma(_runs: Application, key: str, _config: SimulationConfig, epsilon: float) -> float:
-    return _runs.previews.noise_multiplier_for(_config, epsilon)
+def _sigma(_app: Application, key: str, _config: SimulationConfig, epsilon: float) -> float:
+    return _app.previews.noise_multiplier_for(_config, epsilon)
 
 
 def _noised(app: Application, config: SimulationConfig, epsilon: float) -> SimulationConfig:
     return with_noise(config, _sigma(app, config.canonical_json(), config, epsilon))
 
 
-def _under_way(app: Application, both: Sequence[SimulationConfig]) -> bool:
+def _is_active(app: Application, both: Sequence[SimulationConfig]) -> bool:
     return any(run and not run.status.state.final for run in map(app.queries.find, both))
 
 
 def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
-    found = [app.queries.find(config) for config in both]
-    active = [run for run in found if run and not run.status.state.final]
-    missing = [config for config, run in zip(both, found, strict=True) if run is None or _ended_early(run)]
+    runs = [app.queries.find(config) for config in both]
+    active = [run for run in runs if run and not run.status.state.final]
+    missing = [config for config, run in zip(both, runs, strict=True) if run is None or _ended_early(run)]
     with st.container(horizontal=True, vertical_alignment="center"):
         if missing and st.button(
             "Start run" if len(missing) == 1 else "Start both runs",
@@ -156,27 +157,27 @@ def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
     if not missing and not active:
         finished = "Both runs with these settings are" if len(both) > 1 else "The run with these settings is"
         st.caption(f"{finished} finished. Change the settings above to start another run.")
-    for error in dict.fromkeys(run.status.error for run in found if run and run.status.error):
+    for error in dict.fromkeys(run.status.error for run in runs if run and run.status.error):
         st.error(address.plain(error), icon=":material/error:")
-    ledger = address.ledger(*(run for run in found if run and run.final))
+    ledger = address.ledger(*(run for run in runs if run and run.final))
     st.caption(" · ".join([*map(_link, both), *([f"[Assumptions of ε]({ledger})"] if ledger else [])]))
-    learned = [
+    histories = [
         (_short(platform.name), run.config == both[0], points)
-        for run in found
+        for run in runs
         if run and run.records
         for number, platform in enumerate(run.records[-1].platforms)
         if (points := [(record.progress, record.platforms[number].scores.f1) for record in run.records])
     ]
-    if learned:
+    if histories:
         label = "F1 of each silo during training, federated and alone"
-        show_picture(charts.curves(learned, key=both[0].canonical_json()), key="medical-live", label=label)
-        st.dataframe(_ends(found, both), hide_index=True, placeholder="")
+        show_chart(charts.curves(histories, key=both[0].canonical_json()), key="medical-live", label=label)
+        st.dataframe(_ends(runs, both), hide_index=True, placeholder="")
     else:
         st.caption("A chart of each silo's F1 appears here during training: solid federated, dotted alone.")
 
 
 def _short(platform: str) -> str:
-    """Return the title of a silo in one word, since a legend on a phone has no room for more."""
+    """Return the title of a silo in one word, so that the legend fits on a phone."""
     return TITLES.get(platform.partition("@")[0]) or titles.corpus(platform)
 
 
@@ -198,7 +199,7 @@ def _link(config: SimulationConfig) -> str:
     return f"[Open in Explore ({what})]({address.link(config)})"
 
 
-def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[dict[str, object]]:
+def _ends(runs: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[dict[str, object]]:
     """Return a row for each silo: F1 federated and alone, and the ε that it spends in the federation.
 
     The ε of training alone is not shown: a silo that sends nothing needs no noise. Its ε = ∞ belongs to a model that
@@ -206,7 +207,7 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
     """
     rows: dict[str, dict[str, object]] = {}
     spent: dict[str, str] = {}
-    for run in found:
+    for run in runs:
         for platform in run.records[-1].platforms if run and run.records else ():
             row = rows.setdefault(platform.name, {"silo": titles.corpus(platform.name)})
             scores = platform.test or platform.scores

@@ -1,4 +1,4 @@
-"""Sentences on FedNER's table and figures, from the runs. Without Streamlit."""
+"""Texts of the page Replication of FedNER 2020, from the runs. Without Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -24,30 +24,30 @@ RELAXED = (
 )
 
 
-def answer(found: Sequence[Row]) -> str:
+def answer(rows: Sequence[Row]) -> str:
     """Return a sentence on the effect of sharing on F1, over all silos."""
-    gains, parted = (_gains(found, way) for way in (fedner_2020.FEDERATED, fedner_2020.PARTED))
+    gains, parted = (_gains(rows, way) for way in (fedner_2020.FEDERATED, fedner_2020.PARTED))
     if not gains:
-        return _so_far(found)
-    sentence = f"Sharing gives {_verdict(gains)}: {_points(gains)} points of F1 over {_seeds(gains)} seeds"
+        return _so_far(rows)
+    sentence = f"Sharing gives {_significance(gains)}: {_points(gains)} points of F1 over {_seeds(gains)} seeds"
     if not parted:
         return sentence
-    same = (_verdict(gains), _seeds(gains)) == (_verdict(parted), _seeds(parted))
-    more = "" if same else f"{_verdict(parted)}, over {_seeds(parted)} seeds: "
+    same = (_significance(gains), _seeds(gains)) == (_significance(parted), _seeds(parted))
+    more = "" if same else f"{_significance(parted)}, over {_seeds(parted)} seeds: "
     return f"{sentence}. Federated first, then alone: {more}{_points(parted)}"
 
 
-def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
+def _gains(rows: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
     """Return the gain in Table 2 of each silo that trained that way, over training alone with as many updates."""
     return [
         (together.cell.platform, gain)
-        for together, alone, gain in fedner_2020_scores.gains(found)
+        for together, alone, gain in fedner_2020_scores.gains(rows)
         if together.cell.table == "table2" and together.cell.setting.get("trained", fedner_2020.FEDERATED) == way
         if alone.cell.setting["trained"] == fedner_2020.ALONE_AS_OFTEN
     ]
 
 
-def _verdict(gains: Sequence[tuple[str, PairedDifference]]) -> str:
+def _significance(gains: Sequence[tuple[str, PairedDifference]]) -> str:
     gained = [platform for platform, gain in gains if gain.significant and gain.mean > 0]
     lost = [platform for platform, gain in gains if gain.significant and gain.mean < 0]
     if len(gained) == len(gains):
@@ -64,14 +64,14 @@ def _seeds(gains: Sequence[tuple[str, PairedDifference]]) -> int:
     return min(gain.number for _, gain in gains)
 
 
-def _so_far(found: Sequence[Row]) -> str:
+def _so_far(rows: Sequence[Row]) -> str:
     """Return the answer where no two seeds have both runs: the gain of one seed, without a significance test."""
     gains = []
     for platform, title in TITLES.items():
         both = [
             row.strict.f1.mean
             for way in (fedner_2020.FEDERATED, fedner_2020.ALONE_AS_OFTEN)
-            for row in found
+            for row in rows
             if row.cell.table == "table2" and row.cell.platform == platform and row.strict
             if row.cell.setting.get("trained", fedner_2020.FEDERATED) == way
         ]
@@ -88,15 +88,15 @@ def _where(platforms: Sequence[str], what: str) -> str:
     return f"{what} {', '.join(TITLES[platform] for platform in platforms)}" if platforms else ""
 
 
-def common(left_out: int, every: int) -> str:
+def common(left_out: int, total: int) -> str:
     """Return sentences on the training sentences that silos leave out because another silo has them too.
 
     Args:
         left_out: Number of left-out training sentences.
-        every: Number of all training sentences.
+        total: Number of all training sentences.
     """
     return (
-        f"{left_out:,} of {every:,} training sentences are left out: another silo has the same sentence in its "
+        f"{left_out:,} of {total:,} training sentences are left out: another silo has the same sentence in its "
         "training or test set, apart from case and punctuation. Silos find them by comparing checksums."
     )
 
@@ -106,7 +106,7 @@ def points(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
-STORIES = {
+DISCUSSION = {
     "table2": (
         "The paper concludes that its model outperforms the older ones and gains further within FedNER: on ADE a "
         "strict F1 of 82.57 % instead of 81.62 %. Within FedNER a silo's batches are a third as large, so it updates "
@@ -144,9 +144,9 @@ STORIES = {
 """By table or figure: the paper's conclusion, and the setup of our runs."""
 
 
-def trap(found: Measurement) -> str:
+def partial_noise_attack(measurement: Measurement) -> str:
     """Return sentences on an attack against noise on the shared layers only, from its measurement."""
-    values = found.values
+    values = measurement.values
     all_layers, shared_only = values["honest"], values["trap"]
     trials, share = values["trials"], values["right_at_most"]
     counts = range(all_layers["right"], trials + 1)

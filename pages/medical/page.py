@@ -6,7 +6,7 @@ from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.reports import fedner
 from pages.medical import charts, live, messages, tables
 from pages.shared import address, seeded_noise_notice, session, submitting
-from pages.shared import tables as shown
+from pages.shared import tables as shared_tables
 from pages.shared.plotly_component import show
 
 app = session.application()
@@ -23,7 +23,7 @@ trying, *tabs = st.tabs(["Live federation", *names.values()])
 with trying:
     live.show(app)
 columns = {
-    name: shown.number(format="%.1f")
+    name: shared_tables.number(format="%.1f")
     for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "reported strict", "reported relaxed")
 }
 for tab, table in zip(tabs, names, strict=True):
@@ -46,18 +46,18 @@ for tab, table in zip(tabs, names, strict=True):
         label = f"{fedner_2020.TABLES[table]}: {score} F1 on {fedner.TITLES[platform]}"
         if any(row.runs for row in of_silo):
             show(
-                charts.picture(of_silo, table, score, key=f"{table}-{platform}-{score}"),
+                charts.f1_chart(of_silo, table, score, key=f"{table}-{platform}-{score}"),
                 key=f"picture-{table}",
                 label=label,
             )
-        st.markdown(messages.STORIES[table])
+        st.markdown(messages.DISCUSSION[table])
         st.markdown("**Results of our runs**\n\n" + messages.points(fedner.verdict(of_table, table)))
         if gains := tables.gains(of_table):
             st.markdown("**Gain of sharing** on all silos, paired by seed:")
-            shown.show(gains, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
-        shown.show(tables.rows(of_silo), columns, key=f"rows-{table}-{platform}")
+            shared_tables.show(gains, {"gain, points": shared_tables.number(format="%+.1f")}, key=f"gains-{table}")
+        shared_tables.show(tables.rows(of_silo), columns, key=f"rows-{table}-{platform}")
         st.caption(messages.RELAXED)
-        wanted = fedner_2020.wanted(tables=[table])
+        configs = fedner_2020.wanted(tables=[table])
         what = "of these" if table == "private" else f"of {names[table]}"
-        submitting.button(app, submitting.missing(app, wanted), what, key=f"run-{table}")
-shown.older(run for row in rows for run in row.runs)
+        submitting.button(app, submitting.missing(app, configs), what, key=f"run-{table}")
+shared_tables.older(run for row in rows for run in row.runs)

@@ -11,11 +11,11 @@ from engine.reports.numbers import points_text
 from pages.shared import address
 
 
-def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
+def rows(results: Sequence[Row]) -> list[dict[str, Any]]:
     """Return one row for each cell, in per cent as in the paper: measured scores, and reported ones where available."""
-    table, reported = [], any(row.cell.published for row in found)
-    for row in found:
-        printed = row.cell.published or {}
+    table, reported = [], any(row.cell.published for row in results)
+    for row in results:
+        reported_scores = row.cell.published or {}
         table.append(
             {
                 "method": fedner_2020.what(row.cell),
@@ -25,8 +25,8 @@ def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
                 "R": _percent(row.strict.recall.mean if row.strict else None),
                 "relaxed F1": _percent(row.relaxed.f1.mean if row.relaxed else None),
                 "one to one": _percent(row.one_to_one.f1.mean if row.one_to_one else None),
-                **({"reported strict": _percent(printed.get("strict_f1"))} if reported else {}),
-                **({"reported relaxed": _percent(printed.get("relaxed_f1"))} if reported else {}),
+                **({"reported strict": _percent(reported_scores.get("strict_f1"))} if reported else {}),
+                **({"reported relaxed": _percent(reported_scores.get("relaxed_f1"))} if reported else {}),
                 "seeds": seeds_text(row.runs) if row.runs else "",
                 "run": address.link(row.cell.config),
             }
@@ -34,7 +34,7 @@ def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
     return table
 
 
-def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
+def gains(results: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the gain of FedNER over each way of training alone, paired by seed."""
     return [
         {
@@ -46,7 +46,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
             "significant (5 %)": "yes" if gain.significant else "no",
             "seeds": gain.number,
         }
-        for together, alone, gain in fedner_2020_scores.gains(found)
+        for together, alone, gain in fedner_2020_scores.gains(results)
     ]
 
 

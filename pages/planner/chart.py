@@ -19,7 +19,7 @@ MOST = 4
 """Number of curves whose overlapping bands a reader can still distinguish."""
 
 
-def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *, key: str) -> go.Figure:
+def score_chart(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *, key: str) -> go.Figure:
     """Draw all configurations, some fitted curves with their bands, and the target.
 
     A click on a point opens its configuration in Explore.
@@ -70,10 +70,10 @@ def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *
     )
 
 
-def _settings(found: Sequence[Setting], measure: Measure, axis: EpsilonAxis) -> go.Scatter:
-    spreads = [spread(setting.values(measure)) for setting in found]
+def _settings(settings: Sequence[Setting], measure: Measure, axis: EpsilonAxis) -> go.Scatter:
+    spreads = [spread(setting.values(measure)) for setting in settings]
     return go.Scatter(
-        x=[axis.position(setting.epsilon) for setting in found],
+        x=[axis.position(setting.epsilon) for setting in settings],
         y=[scores.mean for scores in spreads],
         mode="markers",
         name="configuration, mean over seeds",
@@ -81,9 +81,9 @@ def _settings(found: Sequence[Setting], measure: Measure, axis: EpsilonAxis) -> 
         text=[
             f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
             f"ε = {epsilon_text(setting.epsilon)}, {measure_text(measure)} {scores.text}, seeds: {scores.number}"
-            for setting, scores in zip(found, spreads, strict=True)
+            for setting, scores in zip(settings, spreads, strict=True)
         ],
-        customdata=[address.link(setting.config) for setting in found],
+        customdata=[address.link(setting.config) for setting in settings],
         hovertemplate="%{text}<extra></extra>",
     )
 

@@ -14,15 +14,15 @@ _SEEN = "planner_seen"
 """Session-state key: whether the page was open before. At the first visit F1 is preset, so that a result is shown."""
 
 
-def target(corpus: str, found: Sequence[Done]) -> Target:
-    """Show the inputs and return the target that the reader enters.
+def target(corpus: str, done: Sequence[Done]) -> Target:
+    """Show the inputs and return the target that the user enters.
 
     Args:
         corpus: Name of the corpus.
-        found: The finished runs on the corpus; they determine the choices of δ, clients and entity types.
+        done: The finished runs on the corpus; they determine the choices of δ, clients and entity types.
 
     Raises:
-        InvalidConfig: If the reader has entered no requirement.
+        InvalidConfig: If the user has entered no requirement.
     """
     if not st.session_state.get(_SEEN) and set(st.query_params) <= {"corpus"}:
         st.session_state["f1"] = 0.8
@@ -35,8 +35,8 @@ def target(corpus: str, found: Sequence[Done]) -> Target:
         seconds = st.number_input(
             "Maximum seconds per run", 1, 10_000_000, None, key="seconds", bind="query-params", width=190
         )
-        clients = sorted({done.run.config.federation.clients for done in found})
-        held = st.selectbox(
+        clients = sorted({result.run.config.federation.clients for result in done})
+        holders = st.selectbox(
             "Data holders",
             [_ANY, *map(_holders, clients)],
             min(1, len(clients)) if clients[:1] == [1] else 0,
@@ -44,12 +44,12 @@ def target(corpus: str, found: Sequence[Done]) -> Target:
             bind="query-params",
             width=170,
         )
-        choices = deltas(found) or [USUAL_DELTA]
+        choices = deltas(done) or [USUAL_DELTA]
         delta = choices[0]
         if len(choices) > 1:
             delta = st.selectbox("δ", choices, format_func=delta_text, key="delta", bind="query-params", width=110)
         types = st.multiselect(
-            "Entity types with own minimum", kinds(found), key="types", bind="query-params", width=300
+            "Entity types with own minimum", kinds(done), key="types", bind="query-params", width=300
         )
     for kind in types:
         thresholds += _scores(kind)
@@ -59,7 +59,7 @@ def target(corpus: str, found: Sequence[Done]) -> Target:
         epsilon=epsilon,
         seconds=seconds,
         delta=delta,
-        clients=next((number for number in clients if _holders(number) == held), None),
+        clients=next((number for number in clients if _holders(number) == holders), None),
     )
 
 

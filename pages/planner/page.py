@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.errors import InvalidConfig
 from engine.experiments.planner import curve, evidence
-from engine.reports import planner as words
+from engine.reports import planner as texts
 from engine.service import planner
 from pages.planner import chart, controls, rows
 from pages.shared import address, downloads, seeded_noise_notice, session, tables, titles
@@ -20,25 +20,25 @@ SCORES = {
 
 app = session.application()
 overview = app.queries.overview()
-finished = {each.run.config.corpus for each in overview if each.last_record and each.last_record.final}
-here = sorted(finished, key=lambda name: (name != "conll2003", name))
-if not here:
+finished = {item.run.config.corpus for item in overview if item.last_record and item.last_record.final}
+available = sorted(finished, key=lambda name: (name != "conll2003", name))
+if not available:
     st.markdown("### No run is finished yet. Start one on the page Explore.")
     st.stop()
 heading = st.container()
 st.markdown("#### Requirements")
-corpus = st.selectbox("Corpus", here, format_func=titles.corpus, key="corpus", bind="query-params", width=320)
-found = evidence.done(((each.run, each.last_record) for each in overview), corpus)
+corpus = st.selectbox("Corpus", available, format_func=titles.corpus, key="corpus", bind="query-params", width=320)
+done = evidence.done(((item.run, item.last_record) for item in overview), corpus)
 try:
-    target = controls.target(corpus, found)
+    target = controls.target(corpus, done)
 except InvalidConfig:
     heading.markdown("### Enter a requirement: a minimum score, a maximum ε, or maximum seconds.")
     st.stop()
 with st.spinner("Comparing the runs and computing the noise of the next one …"):
     plan = planner.plan(app, target, overview)
-answer = words.answer_text(plan)
+answer = texts.answer_text(plan)
 heading.markdown(f"### {address.plain(answer)}")
-for line in words.explanations(plan):
+for line in texts.explanations(plan):
     heading.markdown(address.plain(line))
 if best := plan.answer.best[:SHOWN]:
     st.markdown("#### Configurations that meet it" if target.thresholds else "#### Best within these limits")
@@ -50,28 +50,28 @@ elif plan.answer.nearest:
 if plan.next_runs:
     st.markdown("#### Suggested runs, cheapest first")
     st.markdown("\n".join(f"- {rows.next_run(run)}" for run in plan.next_runs))
-st.caption(f"{words.chance_text(plan)} {words.OPTIMISTIC}")
+st.caption(f"{texts.chance_text(plan)} {texts.OPTIMISTIC}")
 seeded_noise_notice.caption()
-st.info(words.COSTS, icon=":material/receipt_long:")
+st.info(texts.COSTS, icon=":material/receipt_long:")
 drawn = curve.highest(plan.lines, chart.MOST)
-name = words.measure_text(target.main)
+name = texts.measure_text(target.main)
 st.markdown(f"#### {address.plain(name)} over ε")
-show(chart.picture(plan, drawn, key=f"planner-{corpus}-{name}"), key="planner", label=f"{name} over ε. {answer}")
+show(chart.score_chart(plan, drawn, key=f"planner-{corpus}-{name}"), key="planner", label=f"{name} over ε. {answer}")
 st.caption(
     "Each circle is a configuration; click one to open it in Explore. A line is the monotone fit of configurations "
     "that differ in their noise alone. Its band is a simultaneous 95 % confidence band for their expected scores, if "
     "those never fall with ε. There is no band where each configuration has one run. The chart shows the families "
-    f"with the highest fit at some ε, {chart.MOST} at most. {words.error_text(plan)}"
+    f"with the highest fit at some ε, {chart.MOST} at most. {texts.error_text(plan)}"
 )
 st.markdown("#### Excluded runs")
-excluded = words.left_out_lines(plan)
+excluded = texts.left_out_lines(plan)
 st.markdown("\n".join(f"- {line}" for line in excluded) or "None: every finished run on this corpus was compared.")
-tables.older(one.run for each in plan.evidence.settings for one in each.done)
+tables.older(result.run for setting in plan.evidence.settings for result in setting.done)
 with st.container(horizontal=True):
     downloads.button("Download CSV", lambda: rows.csv(plan), "plan.csv", "text/csv", icon=":material/table:")
     downloads.button(
         "Download JSON",
-        lambda: json.dumps(words.plan_fields(plan), ensure_ascii=False, indent=1),
+        lambda: json.dumps(texts.plan_fields(plan), ensure_ascii=False, indent=1),
         "plan.json",
         "application/json",
         icon=":material/data_object:",

@@ -102,7 +102,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
     ada = opened(signed_in("Ada"), shared + "account")
     assert all(part in answer(ada) for part in ("ada@example.org", "admin"))
     with ada.expect_download() as taken:
-        ada.get_by_role("button", name="CSV", exact=True).click()
+        ada.get_by_role("button", name="Download CSV", exact=True).click()
     log = taken.value.path().read_text()
     lines = [line.split(",")[1:3] for line in log.splitlines()[1:]]
     assert lines.count(["rita@lab.example.org", "sign in"]) == 1  # however many pages she opened

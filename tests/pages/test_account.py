@@ -100,6 +100,6 @@ def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
 
 def test_words_of_limits():
     person = User(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
-    assert messages.who(person) == "You are `a'b`, an admin"
+    assert messages.heading(person) == "You are `a'b`, an admin"
     assert len(messages.allowed(Role.ADMIN)) == 3
-    assert "Active runs: 0 of 1,000" in messages.holds(person, [], 3)
+    assert "Active runs: 0 of 1,000" in messages.usage(person, [], 3)

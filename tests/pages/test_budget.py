@@ -67,7 +67,7 @@ def test_bar_pieces_sum_to_one(spent):
     figure = charts.bar(now, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "running"
-    assert messages.bookings(now)[0][""] == "running"
+    assert messages.charges(now)[0][""] == "running"
 
 
 def test_explore_says_what_a_run_would_take(open_page, spent):

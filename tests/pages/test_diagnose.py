@@ -92,7 +92,7 @@ def test_verdict_names_a_fall_of_f1_and_the_clipped_share():
 
 def test_charts_exist_only_for_recorded_values():
     alone = noisy(run_of(SimulationConfig(), 5))
-    shown = diagnose_charts.pictures(alone, key="k")
+    shown = diagnose_charts.all_charts(alone, key="k")
     assert list(shown) == [
         "Clipped gradients",
         "Noise-to-signal ratio",
@@ -107,10 +107,10 @@ def test_charts_exist_only_for_recorded_values():
         round=2, rounds=2, clients=(0, 1), failed=(), drift=3.0, update_norms=(1.0, 2.0), bytes_down=1, bytes_up=1
     )
     several = replace(alone, records=tuple(replace(record, federation=last) for record in alone.records))
-    drift = diagnose_charts.pictures(several, key="k")["Drift between clients"]
+    drift = diagnose_charts.all_charts(several, key="k")["Drift between clients"]
     assert [trace.y[0] for trace in drift.data] == [3.0, 1.5]
     open_run = run_of(SimulationConfig.from_flat({"noise_multiplier": 0.0}), 5)
-    assert list(diagnose_charts.pictures(open_run, key="k")) == ["Gradient norm by layer", "F1 by entity type"]
+    assert list(diagnose_charts.all_charts(open_run, key="k")) == ["Gradient norm by layer", "F1 by entity type"]
 
 
 def test_variants_have_error_bars_and_counterfactuals_hollow_markers():

@@ -17,7 +17,7 @@ from engine.service.run_queries import RunQueries
 from engine.service.run_service import RunService
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, messages, tables
-from pages.medical.data_flow_diagram import drawing
+from pages.medical.data_flow_diagram import diagram
 from tests.engine.experiments.papers.test_fedner_2020 import run
 
 PARTS = [shared_parameters.Part("hidden", 77_312, leaves=True), shared_parameters.Part("scores", 666, leaves=False)]
@@ -81,7 +81,7 @@ def test_each_way_of_training_and_the_reported_scores_have_a_trace() -> None:
     names = {}
     for table in fedner_2020.TABLES:
         here = [row for row in rows if row.cell.table == table]
-        names[table] = [trace.name for trace in charts.picture(here, table, charts.STRICT, key=table).data]
+        names[table] = [trace.name for trace in charts.f1_chart(here, table, charts.STRICT, key=table).data]
     three = ["alone, batches of 64", "alone, as many updates", "within FedNER"]
     assert names["table2"] == [*three, "reported"]
     assert names["figure3"] == [*three, "reported"]
@@ -92,7 +92,7 @@ def test_each_way_of_training_and_the_reported_scores_have_a_trace() -> None:
 
 @pytest.mark.parametrize("scope", fedner_2020.SCOPES)
 def test_diagram_without_noise_claims_no_privacy_guarantee(scope: str) -> None:
-    text = drawing(PARTS, "Word vectors", scope, each_step=scope != fedner_2020.PLATFORM)
+    text = diagram(PARTS, "Word vectors", scope, each_step=scope != fedner_2020.PLATFORM)
     assert ("No privacy guarantee" in text) == (scope == fedner_2020.NOBODY)
     assert ("ε bounds what" in text) == (scope != fedner_2020.NOBODY)
     assert ("noise" in text) == (scope != fedner_2020.NOBODY)
@@ -102,24 +102,24 @@ def test_diagram_without_noise_claims_no_privacy_guarantee(scope: str) -> None:
 
 
 def test_diagram_follows_the_shared_layers() -> None:
-    alone = drawing([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
+    alone = diagram([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
     assert "Nothing. Each silo trains alone." in alone
     assert "shared ⇢" not in alone
-    every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
+    every = diagram([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
     assert "All silos share one set of entity types" in every
     assert "Scores of all silos' entity types" in every
 
 
 def test_diagram_states_when_sharing_ends() -> None:
     parted = {
-        scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner_2020.SCOPES[:2]
+        scope: diagram(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner_2020.SCOPES[:2]
     }
     for scope, text in parted.items():
         assert "Sharing ends after <b>60 % of the steps</b>" in text
         assert ("ε counts them" in text) == (scope == fedner_2020.SENTENCE)
-    assert "Sharing ends" not in drawing(PARTS, "Word vectors", fedner_2020.NOBODY, each_step=True)
+    assert "Sharing ends" not in diagram(PARTS, "Word vectors", fedner_2020.NOBODY, each_step=True)
     nothing = [replace(part, leaves=False) for part in PARTS]
-    assert "Sharing ends" not in drawing(nothing, "Word vectors", fedner_2020.NOBODY, each_step=True, together=0.6)
+    assert "Sharing ends" not in diagram(nothing, "Word vectors", fedner_2020.NOBODY, each_step=True, together=0.6)
 
 
 def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(
@@ -190,7 +190,7 @@ def test_finished_runs_replace_the_button_by_a_note(
 
 def test_the_attack_on_partial_noise_shows_its_measurement(open_page, settings: Settings) -> None:
     kept = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
-    said = messages.trap(kept)
+    said = messages.partial_noise_attack(kept)
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
     assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]

@@ -61,7 +61,7 @@ def test_names_have_the_fields_that_differ():
 def test_the_chart_has_settings_fit_band_and_target():
     found = plan(FOUND, thresholds=F1, epsilon=3.0)
     drawn = curve.highest(found.lines, chart.MOST)
-    figure = chart.picture(found, drawn, key="k")
+    figure = chart.score_chart(found, drawn, key="k")
     settings, low, high, line = figure.data
     assert len(settings.x) == 2
     assert settings.customdata[0].startswith("./?")
