@@ -38,7 +38,7 @@ def half_the_noise(learner: DPSGD) -> None:
 
 
 def no_noise(learner: DPSGD) -> None:
-    """None is added."""
+    """Train without noise."""
     learner.plan = replace(learner.plan, noise_multiplier=0.0)
 
 
@@ -77,19 +77,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10, help="trainings with each fault")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Audit")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Privacy audit")
     options = parser.parse_args()
     settings, cells, claimed = Settings.from_environment(), [], 0.0
     for fault, wrong in FAULTS.items():
         configs = [SimulationConfig.from_flat(SETTING | {"seed": seed}) for seed in range(options.runs)]
-        found = [canaries.measure(config, settings, CANARIES, wrong=wrong) for config in configs]
-        claimed = found[0].claimed
+        results = [canaries.measure(config, settings, CANARIES, wrong=wrong) for config in configs]
+        claimed = results[0].claimed
         cells.append(
             {
                 "fault": fault,
-                "contradicted": sum(each.contradicted for each in found),
-                "bound_mean": float(np.mean([each.best for each in found])),
-                "check_failed": sum(each.check_failed is True for each in found),
+                "contradicted": sum(result.contradicted for result in results),
+                "bound_mean": float(np.mean([result.best for result in results])),
+                "check_failed": sum(result.check_failed is True for result in results),
             }
         )
     rows = [
@@ -102,9 +102,9 @@ def main() -> None:
         for cell in cells
     ]
     head = (
-        "wrong with it",
-        f"more than the claimed {claimed:.2f} is shown in",
-        "at least, mean",
+        "fault",
+        f"claimed ε = {claimed:.2f} contradicted in",
+        "mean lower bound",
         "noise check fails in",
     )
     values = {"runs": options.runs, "claimed": claimed, "cells": cells}

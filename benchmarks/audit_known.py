@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Audit")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Privacy audit")
     options = parser.parse_args()
     rows, cells = [], []
     for family in calibration.FAMILIES:
@@ -26,14 +26,14 @@ def main() -> None:
             honest = calibration.gaussian_mechanism(epsilon, repetitions=options.repetitions, family=family)
             truth = calibration.epsilon_at(epsilon, DELTA, noise=0.5)
             broken = calibration.gaussian_mechanism(truth, repetitions=options.repetitions, family=family)
-            caught = float((broken.bounds > epsilon).mean())
+            power = float((broken.bounds > epsilon).mean())
             cells.append(
                 {
                     "family": family,
                     "epsilon": epsilon,
                     "coverage": honest.coverage,
                     "median": honest.median,
-                    "half_the_noise_caught": caught,
+                    "half_the_noise_caught": power,
                 }
             )
             rows.append(
@@ -43,10 +43,10 @@ def main() -> None:
                     f"{100 * honest.coverage:.1f} %",
                     f"{honest.median:.2f}",
                     f"{honest.median / epsilon:.2f}",
-                    f"{100 * caught:.1f} %",
+                    f"{100 * power:.1f} %",
                 )
             )
-    head = ("taken for granted", "ε", "the bound holds in", "its median", "÷ ε", "half the noise is found in")
+    head = ("assumption", "ε", "coverage", "median bound", "median bound ÷ ε", "power at half the noise")
     values = {"repetitions": options.repetitions, "delta": DELTA, "cells": cells}
     finish("audit_known", values, markdown(head, rows), as_json=options.json, save=options.save)
 

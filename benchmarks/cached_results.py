@@ -37,7 +37,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
         sentences = corpora.resolve(corpus, settings).train_sentences
-        ladder = [
+        steps = [
             recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for number in range(len(recommended_settings.RUNGS))
             for epsilon in (*recommended_settings.EPSILONS, None)
@@ -48,39 +48,44 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
                 recommended_settings.CLIENTS, recommended_settings.ROUNDS, recommended_settings.EPSILONS
             )
         ]
-        for config in (*jana_biemann_2021.counterfactuals(corpus).values(), *explained, *ladder, *federated):
+        for config in (*jana_biemann_2021.counterfactuals(corpus).values(), *explained, *steps, *federated):
             found += enumerate(seed_aggregates.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
-    return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
+    return list(dict.fromkeys(config for _, config in sorted(found, key=lambda pair: pair[0])))
 
 
 def main() -> int:
     """Compute and publish the runs; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", action="append", choices=list(SEEDS), help="of the first paper; default: both")
     parser.add_argument(
-        "--fedner", action="append", choices=list(fedner_2020.TABLES), help="a part of FedNER; default: all"
+        "--corpus", action="append", choices=list(SEEDS), help="corpus of the first paper; default: both"
     )
-    parser.add_argument("--seeds", type=int, help="of each cell; default: what the means are taken over")
+    parser.add_argument(
+        "--fedner",
+        action="append",
+        choices=list(fedner_2020.TABLES),
+        help="one table or figure of FedNER; default: all",
+    )
+    parser.add_argument("--seeds", type=int, help="number of seeds of each cell; default: that of the published means")
     chosen = parser.parse_args()
     app, begun = Application.from_environment(), time.monotonic()
     everything = not (chosen.corpus or chosen.fedner)
-    every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
-    every += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
+    configs = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
+    configs += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
     published = {run.run_id for run in app.queries.published()}
-    asked = app.runs.submit_all(every, owner_pid=os.getpid(), batch=True)
+    asked = app.runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
     left = {status.run_id for status in asked} - published
-    sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
+    sys.stdout.write(f"{len(configs):,} runs, of which {len(configs) - len(left):,} are already published\n")
     computed, failed = len(left), 0
     while left:
         time.sleep(15)
-        for run in app.queries.recent(len(every) + len(published)):
+        for run in app.queries.recent(len(configs) + len(published)):
             if run.run_id in left and run.status.state.final:
                 left.remove(run.run_id)
                 failed += run.status.state != RunState.DONE
                 sys.stdout.write(f"{_publish(app, run.run_id)}, {len(left):,} left\n")
                 sys.stdout.flush()
     minutes = (time.monotonic() - begun) / 60
-    sys.stdout.write(f"{computed - failed:,} runs made in {minutes:.0f} min, {failed} failed\n")
+    sys.stdout.write(f"{computed - failed:,} runs computed in {minutes:.0f} min, {failed} failed\n")
     return 1 if failed else 0
 
 
@@ -90,7 +95,7 @@ def _publish(app: Application, run_id: str) -> str:
     if not run.final or not run.final.test:
         return f"{run_id}: {run.status.state}: {run.status.error}"
     app.runs.publish(run_id)
-    app.models.delete([run_id])  # hundreds of them would take half a gigabyte of the home
+    app.models.delete([run_id])  # hundreds of models would fill half a gigabyte of the home
     seconds = run.provenance.wall_seconds if run.provenance else 0
     config = run.config
     return (

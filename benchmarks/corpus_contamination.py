@@ -20,10 +20,10 @@ SPLITS = ("train", "validation", "test")
 
 def with_public(whole: Corpus) -> list[str]:
     """Return the overlap with the data of the features "names", as a line for each split of the corpus."""
-    found = contamination.of_corpus(whole, "names")
-    fitted = {int(each) for part in contamination.RESTS_ON["names"] for each in contamination.fitted_on(part)}
+    overlap = contamination.of_corpus(whole, "names")
+    fitted = {int(number) for part in contamination.RESTS_ON["names"] for number in contamination.fitted_on(part)}
     lines = []
-    for split, of, shared, short in zip(SPLITS, found.sentences, found.shared, found.short, strict=True):
+    for split, of, shared, short in zip(SPLITS, overlap.sentences, overlap.shared, overlap.short, strict=True):
         same = [s.tokens for s in getattr(whole, split) if contamination.checksum(s.tokens) in fitted]
         lengths = sorted(
             Counter(min(contamination.words(tokens), contamination.LEAST_WORDS) for tokens in same).items()
@@ -37,10 +37,10 @@ def with_public(whole: Corpus) -> list[str]:
 def texts(whole: Corpus) -> dict[int, tuple[str, ...]]:
     """Return one sentence for each checksum."""
     return {
-        found: s.tokens
+        checksum: s.tokens
         for split in SPLITS
         for s in getattr(whole, split)
-        if (found := contamination.checksum(s.tokens)) is not None
+        if (checksum := contamination.checksum(s.tokens)) is not None
     }
 
 
@@ -49,19 +49,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
     settings = Settings.from_environment()
-    here = [info.name for info in corpus.catalogue(settings) if info.available]
-    every = [corpus.resolve(name, settings).load() for name in [*here, *parser.parse_args().folders]]
+    available = [info.name for info in corpus.catalogue(settings) if info.available]
+    every = [corpus.resolve(name, settings).load() for name in [*available, *parser.parse_args().folders]]
     out = sys.stdout.write
-    out("| corpus | part | sentences | counted | shorter | by words |\n|---|---|---|---|---|---|\n")
+    out("| corpus | split | sentences | shared | shared, too short to count | by words |\n|---|---|---|---|---|---|\n")
     out("".join(f"{line}\n" for whole in every for line in with_public(whole)))
-    out("\nLongest sentences that two corpora have in common:\n")
+    out("\nLongest shared sentences of two corpora:\n")
     known = {whole.name: texts(whole) for whole in every}
     for one, other in combinations(known, 2):
         both = known[one].keys() & known[other].keys()
-        longest = sorted((known[one][each] for each in both), key=lambda tokens: (-contamination.words(tokens), tokens))
+        longest = sorted(
+            (known[one][checksum] for checksum in both), key=lambda tokens: (-contamination.words(tokens), tokens)
+        )
         if longest:
-            shown = "; ".join(f"{' '.join(tokens)!r} ({contamination.words(tokens)} words)" for tokens in longest[:3])
-            out(f"{one}, {other}: {len(both):,}: {shown}\n")
+            longest_three = "; ".join(
+                f"{' '.join(tokens)!r} ({contamination.words(tokens)} words)" for tokens in longest[:3]
+            )
+            out(f"{one}, {other}: {len(both):,}: {longest_three}\n")
     return 0
 
 

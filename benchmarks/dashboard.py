@@ -1,8 +1,8 @@
 """Waiting times of a dashboard user: ``python -m benchmarks.dashboard [--corpus NAME] [--whole] [--json]``.
 
 Starts the dashboard as `make run` does, with a home of its own, and drives it in Chromium: start to first answer of the
-server, a fresh profile to the answer sentence on a warm server, and from the click on *Run* to the first point, twice:
-the corpus's first use here, and again with another seed. ``--whole`` waits for the second run's final answer.
+server, a fresh profile to the answer sentence on a warm server, and the click on *Run* to the first point. The last is
+measured twice: at the corpus's first use, and with another seed. ``--whole`` waits for the second run's final answer.
 """
 
 import argparse
@@ -94,10 +94,10 @@ def measure(address: str, corpus: str, whole: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    """Start, measure, stop, print."""
+    """Start a dashboard, measure, stop it, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", default="synthetic")
-    parser.add_argument("--whole", action="store_true", help="wait for a run's final answer")
+    parser.add_argument("--whole", action="store_true", help="wait for the final answer of a run")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
     with socket.socket() as probe:
@@ -111,7 +111,7 @@ def main() -> None:
         address = f"http://localhost:{port}/"
         try:
             measured = {"start": seconds_until(lambda: answers(f"{address}_stcore/health"))}
-            time.sleep(15)  # the workers become warm behind the first paint
+            time.sleep(15)  # workers warm up in the background after the first paint
             measured |= measure(address, chosen.corpus, chosen.whole)
         finally:
             server.send_signal(signal.SIGINT)

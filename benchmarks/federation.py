@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", default="conll2003", help="default: conll2003")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     settings = Settings.from_environment()
     setup.warm_up(settings)
@@ -46,12 +46,14 @@ def main() -> None:
         for clients in CLIENTS:
             took, steps[clients] = once(clients, options.corpus, settings)
             times[clients].append(took)
-    medians = {clients: statistics.median(each) for clients, each in times.items()}
+    medians = {clients: statistics.median(values) for clients, values in times.items()}
     rows: list[dict[str, Any]] = [
         {"clients": n, "steps": steps[n], "us_per_sentence": round(m, 1), "to_one": round(m / medians[1], 3)}
         for n, m in medians.items()
     ]
-    text = markdown(("clients", "steps", "µs a drawn sentence", "÷ one client"), [tuple(row.values()) for row in rows])
+    text = markdown(
+        ("clients", "steps", "µs a sampled sentence", "÷ one client"), [tuple(row.values()) for row in rows]
+    )
     finish("federation", {"corpus": options.corpus, "rows": rows}, text, as_json=options.json, save=options.save)
 
 

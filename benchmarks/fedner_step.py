@@ -1,10 +1,10 @@
 """One training step of FedNER's tagger against Keras, interleaved in one run: ``python -m benchmarks.fedner_step``.
 
-64 sentences of the ADE corpus, whose lengths and spellings are real; words, vectors in context, tags and weights are
-random, since a step takes as long with them. Ours, ordinary and private, of LM-NER at the paper's sizes; Keras's own
-layers with the same chain in one graph, which is given each distinct spelling once too; Adam in both. TensorFlow
-Privacy's Adam, each sentence a microbatch, is killed for want of memory on this graph (24 GB). Opacus is left out: it
-takes single sentences' gradients of layers that it knows, not of a chain.
+64 sentences of the ADE corpus with real lengths and spellings. Words, contextual vectors, tags and weights are random,
+which does not change the time of a step. Compared are our step of LM-NER at the paper's sizes, private and not, and
+Keras's layers with the same CRF in one graph, which also gets each distinct spelling once. Both use Adam. TensorFlow
+Privacy's Adam with one sentence per microbatch runs out of memory on this graph (24 GB). Opacus is left out: it has
+per-sentence gradients of the layers that it supports, but not of a CRF.
 """
 
 import argparse
@@ -37,10 +37,10 @@ IN_A_ROW = 5
 def sentences() -> tuple[EncodedSplit, np.ndarray, int]:
     """Return ADE's training set, a row of features for each token, [tokens, 684], and the number of tags.
 
-    Raises CorpusError where the corpus is not installed.
+    Raises CorpusError if the corpus is not installed.
     """
-    found = corpus.resolve("ade", Settings.from_environment())
-    encoded = with_characters(embeddings.encode(found.parts[0], "en_core_web_md", "vectors"), found.parts[0])
+    part = corpus.resolve("ade", Settings.from_environment()).parts[0]
+    encoded = with_characters(embeddings.encode(part, "en_core_web_md", "vectors"), part)
     random, split = np.random.default_rng(0), encoded.train
     rows = np.arange(len(split.rows), dtype=np.int32)
     table = random.standard_normal((len(rows), WORDS + CONTEXT)).astype(np.float32)
@@ -114,24 +114,28 @@ def _padded(batch: Batch) -> tuple[np.ndarray, ...]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each, after a fifth more to warm up")
+    parser.add_argument("--rounds", type=int, default=20, help="timed turns of each, after a fifth more for warm-up")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     options = parser.parse_args()
-    given = sentences()
+    data = sentences()
     steps: dict[str, Callable[[int], float | None]] = {
-        "keras_ms": keras(*given),
-        "ours_ordinary_ms": ours(*given, private=False),
-        "ours_private_ms": ours(*given, private=True),
+        "keras_ms": keras(*data),
+        "ours_ordinary_ms": ours(*data, private=False),
+        "ours_private_ms": ours(*data, private=True),
     }
     medians = interleaved(steps, options.rounds, {}, IN_A_ROW)
-    whose = {"keras_ms": "Keras, ordinary", "ours_ordinary_ms": "ours, ordinary", "ours_private_ms": "ours, private"}
+    titles = {
+        "keras_ms": "Keras, not private",
+        "ours_ordinary_ms": "ours, not private",
+        "ours_private_ms": "ours, private",
+    }
     rows = [
-        (title, f"{medians[name]:.1f}", f"{medians[name] / medians['keras_ms']:.2f}") for name, title in whose.items()
+        (title, f"{medians[name]:.1f}", f"{medians[name] / medians['keras_ms']:.2f}") for name, title in titles.items()
     ]
     text = f"{BATCH} sentences of ADE, medians of {options.rounds} interleaved turns of {IN_A_ROW} steps\n\n"
     text += markdown(("step of LM-NER", "ms", "÷ Keras"), rows)
-    text += f"\nPrivate ÷ ordinary, ours: {medians['ours_private_ms'] / medians['ours_ordinary_ms']:.2f}\n"
+    text += f"\nOurs, private ÷ not private: {medians['ours_private_ms'] / medians['ours_ordinary_ms']:.2f}\n"
     finish("fedner_step", medians, text, as_json=options.json, save=options.save)
 
 

@@ -49,10 +49,11 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
             left, took = [status.run_id for status in asked], 0.0
             while left:
                 time.sleep(5)
-                states = {each: app.queries.status(each) for each in left}
-                if lost := [each for each in states.values() if each.state.final and each.state != RunState.DONE]:
-                    raise SystemExit(f"A run failed: {lost[0].error}")
-                left = [each for each, status in states.items() if not status.state.final]
+                states = {run_id: app.queries.status(run_id) for run_id in left}
+                failed = [status for status in states.values() if status.state.final and status.state != RunState.DONE]
+                if failed:
+                    raise SystemExit(f"A run failed: {failed[0].error}")
+                left = [run_id for run_id, status in states.items() if not status.state.final]
                 if len(left) < len(states):
                     took = time.monotonic() - begun
                     sys.stderr.write(f"{len(left):,} of {len(asked):,} runs left after {took / 60:.0f} min\n")
@@ -62,12 +63,12 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
     seconds = {config: run.final.seconds for config, run in found.items() if run and run.final}
     known = {run.config: run.final for run in Application.from_environment().queries.published() if not run.outdated}
     pairs = [(known[config], run.final) for config, run in found.items() if run and config in known]
-    same = [each for one, again in pairs if (each := compare(one, again)) and each.identical]
+    same = [result for one, rerun in pairs if (result := compare(one, rerun)) and result.identical]
     return took, seconds, (len(same), len(pairs))
 
 
 def method_of(config: SimulationConfig) -> str:
-    """Return the method of a run as the table names it."""
+    """Return the name of a run's method in the table."""
     return next(fedner_2020.what(cell) for cell in fedner_2020.cells() if cell.table == TABLE and cell.config == config)
 
 
@@ -75,9 +76,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     most = fedner_2020.SEEDS[TABLE]
-    parser.add_argument("--seeds", type=int, choices=range(1, most + 1), default=1, help="the first so many (1)")
+    parser.add_argument("--seeds", type=int, choices=range(1, most + 1), default=1, help="number of seeds, default 1")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     options = parser.parse_args()
     wall, seconds, (same, known) = compute(fedner_2020.wanted(options.seeds, [TABLE]))
     methods: dict[str, float] = {}
@@ -93,11 +94,11 @@ def main() -> None:
         "run_s": {method: round(took) for method, took in methods.items()},
     }
     rows = [(method, f"{took / options.seeds:,.0f}") for method, took in methods.items()]
-    text = markdown(("method, its runs on all platforms added", "seconds a seed, with company"), rows)
+    text = markdown(("method, all its runs", "seconds a seed, in parallel with others"), rows)
     text += f"\n\n{len(seconds)} runs of {options.seeds} of the {most} seeds in {wall / 60:.1f} minutes; {same} of the "
     hours = wall / options.seeds * most / 3600
-    text += f"{known} that are published are equal to these to the last digit. All seeds at this pace: {hours:.2f} "
-    text += f"hours, of which {fedner_2020.share_printed(methods) * hours:.2f} are for the rows that the paper has."
+    text += f"{known} published runs are bit-identical to these. All seeds at this rate: {hours:.2f} "
+    text += f"hours, of which {fedner_2020.share_printed(methods) * hours:.2f} are for the rows of the paper."
     finish("fedner_table", values, text, as_json=options.json, save=options.save)
 
 

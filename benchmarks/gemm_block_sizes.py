@@ -18,10 +18,10 @@ from engine.training.compiled.gemm import BLOCKS, Blocks, add_product, packed, u
 KILOBYTES = (16, 24, 32, 48, 128)
 ROUNDS = 60
 TOKENS = 438, 7400
-"""Of batches of 32 and of 512 sentences."""
+"""Tokens in batches of 32 and of 512 sentences."""
 EDGE = 1536
-LEAST = 5_000_000
-"""Operations that are timed together."""
+MIN_OPERATIONS = 5_000_000
+"""Operations that are timed together, at least; fewer are too quick for the clock."""
 
 
 def products(random: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -43,7 +43,7 @@ def speeds(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
     """Return GFLOP/s by kilobytes of the L1 cache: medians of ``ROUNDS`` turns, in processor time of this thread."""
     panels, out = packed(b), np.zeros((a.shape[0], b.shape[1]), np.float32)
     operations = 2 * a.shape[0] * a.shape[1] * b.shape[1]
-    calls = -(-LEAST // operations)
+    calls = -(-MIN_OPERATIONS // operations)
     took: dict[str, list[float]] = {f"{size} KB": [] for size in KILOBYTES}
     for turn in range(ROUNDS + 2):
         for size, times in zip(KILOBYTES, took.values(), strict=True):
@@ -74,12 +74,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     random = np.random.default_rng(0)
-    found = {name: speeds(*factors) for name, factors in products(random).items()}
+    gflops = {name: speeds(*factors) for name, factors in products(random).items()}
     large = blas(random)
-    rows = [(name, *each.values()) for name, each in found.items()]
-    text = f"GFLOP/s of one thread by the first cache that blocks are made for; a large product of a BLAS: {large}\n\n"
+    rows = [(name, *by_size.values()) for name, by_size in gflops.items()]
+    text = f"GFLOP/s of one thread by L1 cache size of the blocks; a large product of a BLAS: {large}\n\n"
     text += markdown(("product", *(f"{size} KB" for size in KILOBYTES)), rows)
-    finish("blocks", {"gflops": found, "blas": large}, text, as_json=options.json, save=False)
+    finish("blocks", {"gflops": gflops, "blas": large}, text, as_json=options.json, save=False)
 
 
 if __name__ == "__main__":

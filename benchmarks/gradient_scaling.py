@@ -1,8 +1,8 @@
 """Scaling and breakdown of the time of a private gradient: ``python -m benchmarks.gradient_scaling [--json] [--save]``.
 
 Batches of 32 to 8,192 sentences of CoNLL-like lengths; sentences of 10 to 1,000 tokens at a constant number of tokens;
-the share of the arithmetic floor, which is what the matrix products alone would take at the speed of a large one on
-each core; and the layers' shares at batch 32. Words hardly repeat, so nothing is saved by repeats.
+the share of the arithmetic minimum, the time of the matrix products alone at the speed of a large product on each
+core; and the layers' shares at batch 32. Words hardly repeat, so caching of repeated words saves nothing.
 """
 
 import argparse
@@ -107,14 +107,14 @@ def shares(backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, t
         timed("weight gradient, dense", dense.weighted_gradient, upper, factors, batch, stretches[1])
         timed("weight gradient, LSTM", lstm.weighted_gradient, tape, factors, batch, stretches[0])
         timed("noise", add_gaussian_noise, total, secrets.stream("noise", step=number), 1.5)
-    return {name: round(statistics.median(each), 3) for name, each in times.items()}
+    return {name: round(statistics.median(values), 3) for name, values in times.items()}
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     options = parser.parse_args()
     tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
     backend, weights = CompiledBackend(tagger), tagger.initial_weights(np.random.default_rng(0))
@@ -155,12 +155,12 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Private gradients (clipped sum, no noise); large products reach {values['gflops']} GFLOP/s on all cores",
-            markdown(("batch", "tokens", "ms", "µs a token", "floor, ms", "floor reached"), batches),
+            markdown(("batch", "tokens", "ms", "µs a token", "minimum, ms", "minimum ÷ measured"), batches),
             markdown(("sentence length", "tokens", "µs a token"), [tuple(row.values()) for row in by_length]),
             markdown(("part of a step at batch 32", "ms"), list(values["parts_ms"].items())),  # type: ignore[attr-defined]
         ]
     )
-    finish("growth", values, text, as_json=options.json, save=options.save)
+    finish("growth", values, text, as_json=options.json, save=options.save, module="gradient_scaling")
 
 
 if __name__ == "__main__":

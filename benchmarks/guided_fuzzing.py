@@ -24,9 +24,9 @@ with atheris.instrument_imports(include=["engine.corpus", "engine.config", "engi
 
 from engine.errors import EpsilonError
 
-MOST_BYTES = 4096
-PLACE = Path(tempfile.mkdtemp()) / "a.toml"
-"""Where a sweep lies: its reader takes files."""
+MAX_BYTES = 4096
+SWEEP_FILE = Path(tempfile.mkdtemp()) / "a.toml"
+"""File of the sweep, since the reader takes files only."""
 
 
 def corpora(data: bytes) -> None:
@@ -50,8 +50,8 @@ def settings(data: bytes) -> None:
             return
         SimulationConfig.from_dict(value)
     else:
-        PLACE.write_bytes(data)
-        sweeps.read(PLACE)
+        SWEEP_FILE.write_bytes(data)
+        sweeps.read(SWEEP_FILE)
 
 
 READERS: dict[str, Callable[[bytes], None]] = {"corpora": corpora, "settings": settings}
@@ -69,7 +69,7 @@ def valid(reader: str) -> list[bytes]:
 
 def main() -> None:
     """Fuzz a reader for the given number of seconds."""
-    parser = argparse.ArgumentParser(description="Fuzz a reader, guided by what it reaches.")
+    parser = argparse.ArgumentParser(description="Fuzz a reader, guided by code coverage.")
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("seconds", type=int)
     chosen = parser.parse_args()
@@ -82,9 +82,9 @@ def main() -> None:
             read(data)
         except EpsilonError as error:
             if not str(error).strip():
-                raise AssertionError("an error without a sentence") from error
+                raise AssertionError("an error without a message") from error
 
-    limits = [f"-max_total_time={chosen.seconds}", f"-max_len={MOST_BYTES}", "-timeout=10", "-rss_limit_mb=3000"]
+    limits = [f"-max_total_time={chosen.seconds}", f"-max_len={MAX_BYTES}", "-timeout=10", "-rss_limit_mb=3000"]
     atheris.Setup([sys.argv[0], *limits, str(folder)], once)
     atheris.Fuzz()
 

@@ -32,7 +32,7 @@ def family(settings: Settings) -> list[psutil.Process]:
     """Return the cluster's process, followed by its child processes."""
     process = ClusterFiles(settings).process()
     if process is None:
-        raise SystemExit("The cluster is gone.")
+        raise SystemExit("The cluster has stopped.")
     return [process, *process.children(recursive=True)]
 
 
@@ -61,7 +61,7 @@ def idle(settings: Settings, seconds: float) -> list[float]:
 
 def delays(app: Application) -> list[float]:
     """Return the milliseconds from submission to claim of sequential runs."""
-    found = []
+    milliseconds = []
     for seed in range(STARTS):
         config = SimulationConfig(data_fraction=0.02, training=TrainingConfig(epochs=0.2), seed=seed)
         status = app.runs.submit(config, owner_pid=os.getpid())
@@ -70,16 +70,18 @@ def delays(app: Application) -> list[float]:
             status = app.queries.status(status.run_id)
         if status.started is None or status.created is None:
             raise SystemExit(f"The run ended before it began: {status.error}")
-        found.append(1000 * (status.started - status.created))
-    return found
+        milliseconds.append(1000 * (status.started - status.created))
+    return milliseconds
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="to look at the idle processes; default: 60")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="seconds of measuring the idle processes; default: 60"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -90,22 +92,22 @@ def main() -> None:
             settle(settings)
             waits = delays(app)
             settle(settings)
-            each = idle(settings, options.seconds)
+            percents = idle(settings, options.seconds)
         finally:
             stop_cluster(settings, os.getpid())
             app.close()
-    found: dict[str, Any] = {
-        "processes": [round(one, 2) for one in each],
-        "percent_of_a_core": round(sum(each), 2),
+    values: dict[str, Any] = {
+        "processes": [round(percent, 2) for percent in percents],
+        "percent_of_a_core": round(sum(percents), 2),
         "start_ms_median": round(statistics.median(waits)),
         "start_ms_most": round(max(waits)),
     }
     rows = [
-        ("idle, all processes together", f"{found['percent_of_a_core']:.2f} % of a core"),
-        ("from submission to its start, median", f"{found['start_ms_median']} ms"),
-        ("the slowest of them", f"{found['start_ms_most']} ms"),
+        ("idle, all processes together", f"{values['percent_of_a_core']:.2f} % of a core"),
+        ("from submission to its start, median", f"{values['start_ms_median']} ms"),
+        ("from submission to its start, slowest", f"{values['start_ms_most']} ms"),
     ]
-    finish("idle", found, markdown(("", "measured"), rows), as_json=options.json, save=options.save)
+    finish("idle", values, markdown(("", "measured"), rows), as_json=options.json, save=options.save, module="idle_cpu")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Cost of large corpora: ``python -m benchmarks.large_corpus [--sentences N ...] [--json] [--save]``.
 
-Sentences from the embedded corpus's templates, as a file of columns that a path leads to. For each size a process of
-its own reads it, encodes it (its words' vectors), trains a linear tagger privately for some steps at a constant
-expected batch size, and scores it. Told are the seconds of each part, processor seconds in all, and the most memory
-that was resident; beside it the microseconds of each token, which stay alike where time is linear in tokens.
+Sentences from the templates of the embedded corpus, in a column file. For each size a new process reads and encodes the
+file (word vectors), trains a linear tagger privately for some steps at a constant expected batch size, and scores it.
+Printed are the seconds of each part, all processor seconds, the peak resident memory, and the microseconds of each
+token, which are constant if the time is linear in tokens.
 """
 
 import argparse
@@ -28,7 +28,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.large_corpus"]
 
 
 def write(path: Path, sentences: int) -> int:
-    """Write a column file with so many sentences; return the number of tokens."""
+    """Write a column file with this number of sentences; return the number of tokens."""
     from engine.corpus import synthetic
 
     tokens = 0
@@ -47,7 +47,7 @@ def measure(path: Path, home: Path) -> dict[str, float]:
     from engine.simulation import run, setup
 
     settings = replace(Settings.from_environment(), home=home)
-    setup.warm_up(settings)  # compiled, and the table of vectors made: the same for any corpus
+    setup.warm_up(settings)  # compiles, and builds the table of vectors: the same for any corpus
     took, begun, processor = {}, time.perf_counter(), time.process_time()
 
     def note(name: str) -> None:
@@ -74,25 +74,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, action="append", help="default: 10,000, 100,000 and 1,000,000")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     parser.add_argument("--measure", nargs=2, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         sys.stdout.write(json.dumps(measure(*options.measure)) + "\n")
         return
     rows, cells = [], []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         for size in options.sentences or SIZES:
-            path = Path(place) / f"{size}.conll"
+            path = Path(folder) / f"{size}.conll"
             tokens, bytes_ = write(path, size), os.path.getsize(path)
-            command = [*COMMAND, "--measure", str(path), str(Path(place) / "home")]
-            found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            command = [*COMMAND, "--measure", str(path), str(Path(folder) / "home")]
+            measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             path.unlink()
-            cells.append({"sentences": size, "tokens": tokens, "bytes": bytes_} | found)
-            parts = [f"{found[name]:,.1f}" for name in ("read", "encode", "train and score", "processor")]
-            per_token = f"{1e6 * found['processor'] / tokens:.1f}"
+            cells.append({"sentences": size, "tokens": tokens, "bytes": bytes_} | measured)
+            parts = [f"{measured[name]:,.1f}" for name in ("read", "encode", "train and score", "processor")]
+            per_token = f"{1e6 * measured['processor'] / tokens:.1f}"
             rows.append(
-                (f"{size:,}", f"{tokens:,}", f"{bytes_ / 1e6:,.0f}", *parts, per_token, f"{found['memory_mb']:,.0f}")
+                (f"{size:,}", f"{tokens:,}", f"{bytes_ / 1e6:,.0f}", *parts, per_token, f"{measured['memory_mb']:,.0f}")
             )
     head = ("sentences", "tokens", "MB", "read, s", "encode, s", "train and score, s", "processor, s")
     text = markdown((*head, "processor, µs a token", "memory, MB"), rows)

@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="ways back and forth over seen places")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     values: dict[str, Any] = {"lessons": []}
     with a_dashboard() as dashboard, sync_playwright() as playwright:

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="for alarms and power; default: 2")
     parser.add_argument("--progress", type=Path, help="where counted alarms are kept, so that a run can be resumed")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     settings = Settings.from_environment()
     wanted = (options.only,) if options.only else PARTS

@@ -1,4 +1,4 @@
-"""The six figures of the README, each with the command that gives it; :mod:`benchmarks.results_table` writes them."""
+"""The six figures of the README, each with its command; :mod:`benchmarks.results_table` writes them."""
 
 from benchmarks.report import markdown
 from engine.config import SimulationConfig
@@ -14,45 +14,44 @@ from engine.store import benchmark_results
 
 CORPUS = "conll2003"
 PEOPLE = 10
-"""Sentences of one person, in the figure on what a person is promised."""
+"""Sentences of one person, in the figure on group privacy."""
 LACKING = ("noise missing on all weights", "10 %")
-"""The fault whose discovery is a figure, as the measurement names it."""
+"""The fault in the figure on the noise check, as the measurement names it."""
 Row = tuple[str, str, str, str]
-"""What, the figure, how many seeds it is the mean of, and the command."""
+"""Title, figure, number of seeds of a mean, and command."""
 
 
 def table() -> str:
     """Return a row for each figure; a figure whose runs or measurements are missing is left out."""
-    rows = [*cost(), *scales(), *good_practice(), *promised(), *noise_check(), *speed()]
-    return markdown(("what", "figure", "seeds", "command"), rows)
+    rows = [*privacy_cost(), *metrics(), *recommended(), *group_guarantee(), *noise_check(), *speed()]
+    return markdown(("result", "figure", "seeds", "command"), rows)
 
 
-def cost() -> list[Row]:
+def privacy_cost() -> list[Row]:
     """Return F1 of the same tagger without and with privacy."""
     app = Application.from_environment()
-    found = {
-        each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"
-    }
-    plain, private = found["not private"], found["σ = 1"]
+    variants = [variant for variant in diagnosis.crf(CORPUS) if variant.group == "CRF"]
+    by_name = {variant.name: over_seeds(variant.config, app.queries.find) for variant in variants}
+    plain, private = by_name["not private"], by_name["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
     f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = {epsilon_text(private.epsilon)}"
-    return [("A BiLSTM-CRF at the paper's settings, σ = 1", f1, private.seeds_text, _results("mends"))]
+    return [("BiLSTM-CRF at the paper settings, σ = 1", f1, private.seeds_text, _results("mends"))]
 
 
-def scales() -> list[Row]:
-    """One printed score, the same metric here, whole names, and what that metric gives to a tagger that finds none."""
+def metrics() -> list[Row]:
+    """Return a reported F1, ours in the same metric and at entity level, and that of a tagger that marks no entity."""
     row = {"tagger": "bilstm-tddl", "noise_multiplier": 1.0}
     cell = next(cell for cell in jana_biemann_2021.cells(corpus=CORPUS) if cell.setting == row)
-    found = jana_biemann_2021.measure(cell, Application.from_environment().queries.find).found
-    if not found.entity or not found.token or not found.floor:
+    result = jana_biemann_2021.measure(cell, Application.from_environment().queries.find).found
+    if not result.entity or not result.token or not result.floor:
         return []
-    ours = f"{found.token.f1.text} here, {found.floor.f1:.3f} if no name is found"
-    f1 = f"F1 {cell.published['f1']:.3f} printed; in that metric {ours}; of whole names {found.entity.f1.text}"
-    return [("A BiLSTM-TDDL at the paper's settings, σ = 1", f1, found.seeds_text, _results("paper"))]
+    ours = f"{result.token.f1.text} here, {result.floor.f1:.3f} without any marked entity"
+    f1 = f"F1 {cell.published['f1']:.3f} reported; in the same metric {ours}; entity-level F1 {result.entity.f1.text}"
+    return [("BiLSTM-TDDL at the paper settings, σ = 1", f1, result.seeds_text, _results("paper"))]
 
 
-def good_practice() -> list[Row]:
+def recommended() -> list[Row]:
     """Return F1 of the recommended settings at ε = 1 and without privacy."""
     app = Application.from_environment()
     sentences, last = app.corpora.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
@@ -61,31 +60,31 @@ def good_practice() -> list[Row]:
     if not private.entity or not plain.entity:
         return []
     f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = 1"
-    return [("Good practice", f1, private.seeds_text, _results("ladder"))]
+    return [("Recommended settings", f1, private.seeds_text, _results("ladder"))]
 
 
-def promised() -> list[Row]:
-    """Return ε for one sentence and for a person with several sentences."""
+def group_guarantee() -> list[Row]:
+    """Return ε for one sentence and for a person with several sentences (group privacy)."""
     config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().corpora.train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
     one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
-    figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"
+    figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for a person in {PEOPLE} sentences"
     command = (
         f"`python -m engine epsilon --examples {sentences} --batch-size {training.batch_size} --epochs "
         f"{training.epochs:g} --noise-multiplier {config.privacy.noise_multiplier:g} --group-size {PEOPLE}`"
     )
-    return [("The paper's settings, σ = 1", figure, "", command)]
+    return [("Paper settings, σ = 1", figure, "", command)]
 
 
 def noise_check() -> list[Row]:
-    """Return the step at which the noise check finds a fault."""
+    """Return the step at which a run with missing noise fails the noise check."""
     kept = benchmark_results.read_all(Settings.from_environment().published).get("noise_check")
     if not kept:
         return []
     power = kept.values["power"]
-    steps = next(each["steps"] for each in power["found"] if (each["what"], each["much"]) == LACKING)
-    figure = f"a run that lacks 10 % of its noise is found at step {steps[0]} of {power['sizes'][0]['steps']:,}"
-    return [("The noise check", f"{figure} (median of {power['runs']})", "", "`python -m benchmarks.noise_check`")]
+    steps = next(result["steps"] for result in power["found"] if (result["what"], result["much"]) == LACKING)
+    figure = f"a run without 10 % of its noise fails at step {steps[0]} of {power['sizes'][0]['steps']:,}"
+    return [("Noise check", f"{figure} (median of {power['runs']})", "", "`python -m benchmarks.noise_check`")]
 
 
 def speed() -> list[Row]:
@@ -94,9 +93,12 @@ def speed() -> list[Row]:
     if not kept:
         return []
     private, keras, peer = (kept.values[f"{name}_ms"] for name in ("ours_private", "keras", "tensorflow_privacy"))
-    others = f"Keras without privacy {keras / private:.1f} times as long, TensorFlow Privacy {peer / private:.0f} times"
-    here = f"{private:.1f} ms on {kept.machine}; {others}"
-    return [("A private step, 32 sentences", here, "", "`python -m benchmarks.step`")]
+    others = (
+        f"Keras without privacy takes {keras / private:.1f} times as long, TensorFlow Privacy "
+        f"{peer / private:.0f} times"
+    )
+    figure = f"{private:.1f} ms on {kept.machine}; {others}"
+    return [("Private step, 32 sentences", figure, "", "`python -m benchmarks.step`")]
 
 
 def _results(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the speed benchmarks have in common: the machine, interleaved timing, where results are kept."""
+"""Shared code of the speed benchmarks: the machine, interleaved timing, and saved results."""
 
 import json
 import statistics
@@ -16,7 +16,7 @@ from engine.hardware import machine_class, processor
 from engine.settings import REPOSITORY
 
 FOLDER = REPOSITORY / "cached_results" / "speed"
-"""Kept results; the page *Speed* shows them."""
+"""Saved results; the page *Performance* shows them."""
 TITLES = {
     "keras_ms": "Keras, not private",
     "ours_ordinary_ms": "ours, not private",
@@ -29,15 +29,20 @@ TITLES = {
     "opacus_ms": "Opacus, private, packed",
     "opacus_padded_ms": "Opacus, private, padded",
 }
-"""Names of the step benchmark → what they are."""
+"""Titles of the rows of the step benchmark."""
 
 
 def interleaved(
     steps: Mapping[str, Callable[[int], Any]], rounds: int, rare: Mapping[str, int], in_a_row: int = 1
 ) -> dict[str, float]:
-    """Medians in milliseconds of ``rounds`` turns of each, one after another in every round, after a fifth more to warm
-    up. rare: how many rounds apart a slow one has its turn. in_a_row: calls in a turn, numbered on; training takes one
-    step after another too, with its own things in the caches. A step that returns a number has timed itself, in ms."""
+    """Return the median milliseconds of each step, timed in turns after ``rounds`` ÷ 5 rounds of warm-up.
+
+    Args:
+        steps: Functions of a running number, by name. One that returns a number has timed itself, in ms.
+        rounds: Number of timed rounds.
+        rare: For a slow step, the number of rounds between its turns.
+        in_a_row: Calls in a turn; training also takes one step after another, with its own data in the caches.
+    """
     times: dict[str, list[float]] = {name: [] for name in steps}
     warm = rounds // 5
     for turn in range(rounds + warm):
@@ -52,17 +57,28 @@ def interleaved(
     return {name: round(statistics.median(each), 2) for name, each in times.items()}
 
 
-def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save: bool) -> None:
-    """Print one JSON object or the text, with the machine, and keep the object where the dashboard finds it."""
-    here = {"machine": machine_class(), "threads": numba.get_num_threads(), "caches": processor().caches_text}
-    values = values | here
-    text += f"\n\nOn {here['machine']}; {here['caches']}; threads used: {here['threads']}."
+def finish(
+    name: str, values: dict[str, Any], text: str, *, as_json: bool, save: bool, module: str | None = None
+) -> None:
+    """Print one JSON object or the text, with the machine, and save the object for the dashboard.
+
+    Args:
+        name: Name of the saved file.
+        values: Fields of the object.
+        text: The text.
+        as_json: Whether to print the object.
+        save: Whether to save the object.
+        module: Name of the benchmark's module with its options, where it differs from ``name``.
+    """
+    machine = {"machine": machine_class(), "threads": numba.get_num_threads(), "caches": processor().caches_text}
+    values = values | machine
+    text += f"\n\nOn {machine['machine']}; {machine['caches']}; threads used: {machine['threads']}."
     if save:
         FOLDER.mkdir(parents=True, exist_ok=True)
         kept = values | {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "engine_version": PRIVATE_VERSION,
-            "command": f"python -m benchmarks.{name} --save",
+            "command": f"python -m benchmarks.{module or name} --save",
         }
         Path(FOLDER / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write((json.dumps(values) if as_json else text) + "\n")
@@ -70,37 +86,38 @@ def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save:
 
 
 def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """Return a table."""
+    """Return a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def lessons_table(values: Mapping[str, Any]) -> str:
-    """How long each lesson takes to answer; below it the live run."""
+    """Return the response time of each lesson, and below the table that of the live run."""
     rows = [
-        (each["lesson"], each["moved"], f"{each['first']:.2f}", f"{each['again']:.2f}") for each in values["lessons"]
+        (lesson["lesson"], lesson["moved"], f"{lesson['first']:.2f}", f"{lesson['again']:.2f}")
+        for lesson in values["lessons"]
     ]
-    text = markdown(("lesson", "what is moved", "first look, s", "seen before, s"), rows)
-    return f"{text}\n\nLesson 5's live run: first point {values['first_point']:.1f} s after the page was opened."
+    text = markdown(("lesson", "control", "first visit, s", "later visits, s"), rows)
+    return f"{text}\n\nLive run of lesson 5: first point {values['first_point']:.1f} s after the page is opened."
 
 
 def tagging_table(values: Mapping[str, Any]) -> str:
-    """How fast texts are tagged."""
+    """Return how fast texts are tagged."""
     rows: list[tuple[Any, ...]] = [
         ("first text of a fresh process", f"{values['start_seconds']:.1f} s"),
         ("500 words, five taggers, warm", f"{values['seconds_500_words']:.2f} s"),
-        ("one linear tagger, features there", f"{values['sentences_a_second']:,} sentences a second"),
-        ("the same, features computed", f"{values['sentences_a_second_with_features']:,} sentences a second"),
+        ("one linear tagger, features cached", f"{values['sentences_a_second']:,} sentences/s"),
+        ("the same, features computed", f"{values['sentences_a_second_with_features']:,} sentences/s"),
     ]
     return markdown(("texts", "measured"), rows)
 
 
 def step_table(medians: Mapping[str, float]) -> str:
-    """Milliseconds and ratios."""
+    """Return milliseconds and ratios of the step benchmark."""
     bases = ((1, 1), (medians["keras_ms"], 2), (medians["ours_private_ms"], 1))
     rows = [
         (title, *(f"{medians[name] / base:.{digits}f}" for base, digits in bases))
         for name, title in TITLES.items()
         if name in medians
     ]
-    return markdown(("a step", "ms", "÷ Keras", "÷ ours, private"), rows)
+    return markdown(("step", "ms", "÷ Keras", "÷ ours, private"), rows)

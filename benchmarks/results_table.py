@@ -1,5 +1,6 @@
-"""Prints the tables of docs/results.md and the README's figures, from published runs and kept measurements:
-``python -m benchmarks.results_table [--only TABLE] [--write]``."""
+"""Print the tables of docs/results.md and the README's figures, from published runs and saved measurements:
+``python -m benchmarks.results_table [--only TABLE] [--write]``.
+"""
 
 import argparse
 import itertools
@@ -25,15 +26,14 @@ from engine.store import benchmark_results
 
 MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
 FILES = ("docs/results.md", "README.md")
-"""Where the tables stand, each between its two marks."""
+"""Files with the tables, each between its two markers."""
 
 
 def table() -> str:
-    """Rows by corpus, tagger and noise multiplier; below them what the mark of an older engine means, where any of the
-    published runs has it."""
+    """Return rows by corpus, tagger and noise multiplier, and a note on outdated runs where there are any."""
     app, rows = Application.from_environment(), []
     titles = {info.name: info.title for info in app.corpora.all()}
-    for run in sorted((run for run in app.queries.published() if _on_the_slider(run.config)), key=_place):
+    for run in sorted((run for run in app.queries.published() if _on_the_slider(run.config)), key=_order):
         final = run.final
         if final and final.test:
             config, test = run.config, final.test
@@ -46,12 +46,12 @@ def table() -> str:
 
 
 def _on_the_slider(config: SimulationConfig) -> bool:
-    """Whether only corpus, tagger and noise multiplier were chosen, of one of the paper's taggers."""
+    """Return whether a configuration has a tagger of the paper, and defaults but for corpus and noise multiplier."""
     if config.tagger.name not in jana_biemann_2021.TAGGERS:
-        return False  # some of them do not read what is usual
+        return False  # some other taggers cannot read the default features
     privacy = PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)
-    usual = SimulationConfig(corpus=config.corpus, tagger=TaggerConfig(name=config.tagger.name), privacy=privacy)
-    return config == usual and privacy.noise_multiplier in NOISE_MULTIPLIERS
+    default = SimulationConfig(corpus=config.corpus, tagger=TaggerConfig(name=config.tagger.name), privacy=privacy)
+    return config == default and privacy.noise_multiplier in NOISE_MULTIPLIERS
 
 
 def paper_tables() -> str:
@@ -59,76 +59,78 @@ def paper_tables() -> str:
     app = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
-        found = jana_biemann_2021.measure(cell, app.queries.find).found
-        ours = [each.f1.text if each else "" for each in (found.token, found.entity)]
-        cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
+        result = jana_biemann_2021.measure(cell, app.queries.find).found
+        ours = [scores.f1.text if scores else "" for scores in (result.token, result.entity)]
+        epsilon = "" if result.epsilon is None else epsilon_text(result.epsilon)
         number = cell.table.removeprefix("table")
-        printed = f"{cell.published['f1']:.3f}"
-        rows.append((number, jana_biemann_2021.setting_text(cell), printed, *ours, cost, found.seeds_text))
-    head = ("table", "row", "printed F1", "same metric, ours", "whole names, ours", "ε, ours", "seeds")
+        reported = f"{cell.published['f1']:.3f}"
+        rows.append((number, jana_biemann_2021.setting_text(cell), reported, *ours, epsilon, result.seeds_text))
+    head = ("table", "row", "reported F1", "same metric, ours", "entity-level F1, ours", "ε, ours", "seeds")
     return markdown(head, rows)
 
 
-def mends() -> str:
+def open_questions() -> str:
     """Return the runs of the paper's two open questions: settings, counterfactuals and fixes."""
     app = Application.from_environment()
     rows = []
-    for each in (*diagnosis.crf(), *diagnosis.phases()):
-        found = diagnosis.measure(each, app.queries.find)
-        cost = "none" if each.kind == diagnosis.WHAT_IF else epsilon_text(found.epsilon) if found.epsilon else ""
-        f1 = found.entity.f1.text if found.entity else ""
-        rows.append((each.group, each.name, each.kind, f1, cost, found.seeds_text))
-    return markdown(("setting of", "what", "kind", "whole names, F1", "ε", "seeds"), rows)
+    for variant in (*diagnosis.crf(), *diagnosis.phases()):
+        result = diagnosis.measure(variant, app.queries.find)
+        epsilon = (
+            "none" if variant.kind == diagnosis.WHAT_IF else epsilon_text(result.epsilon) if result.epsilon else ""
+        )
+        f1 = result.entity.f1.text if result.entity else ""
+        rows.append((variant.group, variant.name, variant.kind, f1, epsilon, result.seeds_text))
+    return markdown(("question", "variant", "kind", "entity-level F1", "ε", "seeds"), rows)
 
 
-def ladder() -> str:
+def ablation() -> str:
     """Return the steps from the paper to the recommended settings on CoNLL-2003."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
-    for number, rung in enumerate(recommended_settings.RUNGS):
+    for number, step in enumerate(recommended_settings.RUNGS):
         configs = [
             recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for epsilon in (*recommended_settings.EPSILONS, None)
         ]
-        found = [over_seeds(config, app.queries.find) for config in configs]
-        f1 = [each.entity.f1.text if each.entity else "" for each in found]
-        rows.append((rung.name, *f1, _seeds(found)))
+        results = [over_seeds(config, app.queries.find) for config in configs]
+        f1 = [result.entity.f1.text if result.entity else "" for result in results]
+        rows.append((step.name, *f1, _seeds(results)))
     names = [f"ε = {epsilon:g}" for epsilon in recommended_settings.EPSILONS]
-    return markdown(("choice", *names, "not private", "seeds"), rows)
+    return markdown(("change", *names, "not private", "seeds"), rows)
 
 
 def federated() -> str:
-    """Return the recommended settings in federated training on CoNLL-2003, below one client."""
+    """Return the recommended settings with one client and in federated training on CoNLL-2003."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
-    one_hand = [
+    one_client = [
         recommended_settings.recommended_settings(corpus, sentences, epsilon)
         for epsilon in recommended_settings.EPSILONS
     ]
-    kinds = [(1, 1, one_hand)]
+    settings = [(1, 1, one_client)]
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS):
         configs = [
             recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
             for epsilon in recommended_settings.EPSILONS
         ]
-        kinds.append((clients, rounds, configs))
-    for clients, rounds, configs in kinds:
-        found = [over_seeds(config, app.queries.find) for config in configs]
-        f1 = [each.entity.f1.text if each.entity else "" for each in found]
-        rows.append((clients, rounds, *f1, _seeds(found)))
+        settings.append((clients, rounds, configs))
+    for clients, rounds, configs in settings:
+        results = [over_seeds(config, app.queries.find) for config in configs]
+        f1 = [result.entity.f1.text if result.entity else "" for result in results]
+        rows.append((clients, rounds, *f1, _seeds(results)))
     return markdown(
         ("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recommended_settings.EPSILONS), "seeds"), rows
     )
 
 
 def medical() -> str:
-    """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
+    """Return FedNER's table and figures: strict and relaxed F1 on each silo, reported F1 on ADE, and gains."""
     app = Application.from_environment()
-    found = [fedner_2020_scores.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
-    said = []
+    results = [fedner_2020_scores.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
+    parts = []
     for table, title in fedner_2020.TABLES.items():
         by_method: dict[str, list[fedner_2020_scores.Row]] = {}
-        for row in found:
+        for row in results:
             if row.cell.table == table and row.runs:
                 by_method.setdefault(fedner_2020.what(row.cell), []).append(row)
         rows = []
@@ -139,27 +141,27 @@ def medical() -> str:
                 for name in fedner_2020.PLATFORMS
                 for score in ("strict", "relaxed")
             )
-            printed = next((row.cell.published for row in platforms if row.cell.published), None)
-            there = [f"{printed['strict_f1']:.3f} / {printed['relaxed_f1']:.3f}"] if printed else [""]
+            reported = next((row.cell.published for row in platforms if row.cell.published), None)
+            paper = f"{reported['strict_f1']:.3f} / {reported['relaxed_f1']:.3f}" if reported else ""
             seeds = ", ".join(dict.fromkeys(str(len(row.runs)) for row in platforms))
-            rows.append((method, *scores, *there, seeds))
+            rows.append((method, *scores, paper, seeds))
         head = [f"{name} {score}" for name in fedner_2020.PLATFORMS for score in ("strict", "relaxed")]
         if not rows:
             continue
-        said += [f"**{title}**", markdown(("method", *head, "printed for ade", "seeds"), rows)]
-        said.append("\n".join(f"- {line}" for line in verdict(found, table)))
-    gains = [f"- {line}" for line in gain_lines(found)]
-    said.append(all_time_text(found))
-    return "\n\n".join([*said, *(["**What sharing is worth**, paired by seed", "\n".join(gains)] if gains else [])])
+        parts += [f"**{title}**", markdown(("method", *head, "reported for ade", "seeds"), rows)]
+        parts.append("\n".join(f"- {line}" for line in verdict(results, table)))
+    gains = [f"- {line}" for line in gain_lines(results)]
+    parts.append(all_time_text(results))
+    return "\n\n".join([*parts, *(["**Gain of sharing**, paired by seed", "\n".join(gains)] if gains else [])])
 
 
-def _f1_text(found: ScoreSpread | None) -> str:
-    return found.f1.text if found else ""
+def _f1_text(scores: ScoreSpread | None) -> str:
+    return scores.f1.text if scores else ""
 
 
-def _seeds(found: Iterable[OverSeeds]) -> str:
-    """Of the cells of a row: what all of them have, or what each of the unlike ones has."""
-    return "; ".join(dict.fromkeys(each.seeds_text for each in found if each.runs))
+def _seeds(results: Iterable[OverSeeds]) -> str:
+    """Return the seeds of a row: one text if all cells have the same, else each different text."""
+    return "; ".join(dict.fromkeys(result.seeds_text for result in results if result.runs))
 
 
 def speed() -> str:
@@ -169,13 +171,14 @@ def speed() -> str:
 
 
 def classroom() -> str:
-    """How long lessons and *Try a sentence* take to answer, each with its machine."""
+    """Return the response times of the lessons and of the page *Tag text*, each with its machine."""
     kept = benchmark_results.read_all(Settings.from_environment().published)
-    said = []
+    parts = []
     for name, draw in (("lessons", lessons_table), ("tagging", tagging_table)):
-        if found := kept.get(name):
-            said += [draw(found.values), f"On {found.machine} (`{found.command.removesuffix(' --save')}`)."]
-    return "\n\n".join(said) or "Not measured yet."
+        if measurement := kept.get(name):
+            command = measurement.command.removesuffix(" --save")
+            parts += [draw(measurement.values), f"On {measurement.machine} (`{command}`)."]
+    return "\n\n".join(parts) or "Not measured yet."
 
 
 def attacked() -> str:
@@ -183,7 +186,7 @@ def attacked() -> str:
     return audits.table(Application.from_environment())
 
 
-def _place(run: Run) -> tuple[bool, bool, float]:
+def _order(run: Run) -> tuple[bool, bool, float]:
     config = run.config
     return (
         config.corpus != "synthetic",
@@ -196,30 +199,30 @@ TABLES = {
     "figures": readme_figures.table,
     "results": table,
     "paper": paper_tables,
-    "mends": mends,
-    "ladder": ladder,
+    "mends": open_questions,
+    "ladder": ablation,
     "federated": federated,
     "medical": medical,
     "audits": attacked,
     "speed": speed,
     "classroom": classroom,
 }
-"""Names of the marks → what is put between them."""
+"""Functions that return the tables, by the name in the markers."""
 
 
 def written(text: str, tables: Mapping[str, str]) -> str:
-    """Return a file's text with the tables put between their marks; a table whose marks it has not is left out."""
+    """Return a file's text with the tables inserted between their markers; tables without markers are left out."""
     for name, rows in tables.items():
         begin, end = (mark.format(name) for mark in MARKS)
-        before, found, rest = text.partition(begin)
-        if found:
+        before, marker, rest = text.partition(begin)
+        if marker:
             _, _, after = rest.partition(end)
             text = f"{before}{begin}\n{rows}\n{end}{after}"
     return text
 
 
 def main() -> None:
-    """Print the tables, or put them between their marks."""
+    """Print the tables, or write them between their markers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=TABLES, help="one table; default: all")
     parser.add_argument(
@@ -227,10 +230,10 @@ def main() -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help=f"put them between their marks in these files; default: {', '.join(FILES)}",
+        help=f"write them between their markers in these files; default: {', '.join(FILES)}",
     )
     chosen = parser.parse_args()
-    tables = {name: made() for name, made in TABLES.items() if chosen.only in (None, name)}
+    tables = {name: make() for name, make in TABLES.items() if chosen.only in (None, name)}
     if chosen.write is None:
         sys.stdout.write("\n\n".join(tables.values()) + "\n")
         return

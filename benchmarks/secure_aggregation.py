@@ -95,7 +95,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     numba.set_num_threads(1)  # nothing here uses more; the report says how many
     rows: list[dict[str, Any]] = [

@@ -128,7 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-cache", action="store_true", help="fetch every file anew")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result")
+    parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     found = measure(cached=not options.no_cache)

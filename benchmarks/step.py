@@ -129,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="turns of each, after a fifth more to warm up")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     options = parser.parse_args()
     split, table = sentences()
     with opacus(split) as peers:

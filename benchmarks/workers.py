@@ -200,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", default="conll2003", help="default: conll2003")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     parser.add_argument("--throughput", action="store_true", help="1, 2 and 4 runs side by side, and nothing else")
     parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--steps", choices=("kept", "given"), help=argparse.SUPPRESS)
