@@ -1,9 +1,9 @@
 """Response times of the lessons: ``python -m benchmarks.lessons [--turns N] [--json] [--save]``.
 
-Starts a dashboard with a home of its own and drives it in Chromium. In each lesson one control is moved by an arrow
-key, place by place, and back: seconds from the key to the new sentence above the picture, for places that nobody looked
-at before and for those that were seen. Lesson 5 works out neighbouring places while nobody moves anything; its live run
-is timed from opening the page to the first point, each time with another setting.
+Starts a dashboard with a home of its own and drives it in Chromium. In each lesson an arrow key moves one control step
+by step, and back. Measured are the seconds from the key press to the new sentence above the chart, at first and at
+later visits of a position. Lesson 5 computes neighbouring positions while the control rests. Its live run is timed from
+opening the page to the first point, each time with another setting.
 """
 
 import argparse
@@ -27,11 +27,11 @@ CONTROLS = {
     "step": "Noise multiplier σ",
     "price": "I would sign for ε up to",
 }
-"""Of each lesson, what is moved: each of its places says something else."""
+"""The control of each lesson; the sentence differs at each of its positions."""
 MOVES = 4
-"""Places that are gone to, each once for the first time; lesson 5's control has no more."""
+"""Number of new positions; lesson 5's control has no more."""
 ROADS = (0, 5, 10)
-"""Settings of lesson 5's live run, in per cent of owners on the road, which nothing else asks for."""
+"""Settings of lesson 5's live run (per cent of offline devices) that nothing else computes."""
 _WATCH = """() => { window.answered = new Promise((done, missed) => {
   setTimeout(() => missed(new Error("no other sentence within two minutes")), 120000);
   const heading = () => document.querySelector(".stMain h4")?.innerText;
@@ -94,18 +94,20 @@ def first_points(browser: Browser, dashboard: str) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=3, metavar="N", help="ways back and forth over seen places")
+    parser.add_argument(
+        "--turns", type=int, default=3, metavar="N", help="rounds over the visited positions; default: 3"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     values: dict[str, Any] = {"lessons": []}
     with a_dashboard() as dashboard, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.find(), args=FLAGS)
-        for number, each in enumerate(LESSONS, start=1):
+        for number, entry in enumerate(LESSONS, start=1):
             page = browser.new_page(viewport={"width": 1280, "height": 800})
             page.set_default_timeout(_SECONDS)
-            about = {"lesson": f"{number}. {each.title}", "moved": CONTROLS[each.name]}
-            values["lessons"].append(about | lesson(page, dashboard, each.name, options.turns))
+            about = {"lesson": f"{number}. {entry.title}", "moved": CONTROLS[entry.name]}
+            values["lessons"].append(about | lesson(page, dashboard, entry.name, options.turns))
             page.close()
         values["first_point"] = first_points(browser, dashboard)
         browser.close()

@@ -1,8 +1,8 @@
 """Many published runs in one folder: ``python -m benchmarks.many_published [--files N] [--json] [--save]``.
 
-Copies of the published runs with other seeds. How long a program that has just been started takes to know them all: the
-first time, when each file is read and the index made, and then by the index. Each start is a process of its own, and
-beside seconds it tells processor seconds, which other work on the machine changes less.
+Copies of the published runs with other seeds. Measured is how long a new process takes to load them all: the first
+time, when it reads each file and builds the index, and later times with the index. Processor seconds are printed too, since
+other work on the machine changes them less.
 """
 
 import argparse
@@ -31,33 +31,33 @@ MEMORY = "memory, MB"
 
 
 def fill(folder: Path, number: int) -> None:
-    """Write so many published runs: copies of the repository's with other seeds."""
-    every = published.read_all(REPOSITORY / "cached_results").runs
-    for like in every:
-        whole, made = tuple(like.records), like.provenance
-        for copy in range(number // len(every) + (every.index(like) < number % len(every))):
-            config = replace(like.config, seed=like.config.seed + 10_000 * copy)
-            identity = run_id(config, made.corpus_checksum, made.engine_version) if made else ""
-            published.write(replace(like, run_id=identity, config=config, records=whole), folder)
+    """Write this number of published runs: copies of the repository's runs with other seeds."""
+    originals = published.read_all(REPOSITORY / "cached_results").runs
+    for run in originals:
+        run_records, provenance = tuple(run.records), run.provenance
+        for copy in range(number // len(originals) + (originals.index(run) < number % len(originals))):
+            config = replace(run.config, seed=run.config.seed + 10_000 * copy)
+            identity = run_id(config, provenance.corpus_checksum, provenance.engine_version) if provenance else ""
+            published.write(replace(run, run_id=identity, config=config, records=run_records), folder)
 
 
 def started(folder: Path, home: Path) -> dict[str, tuple[float, float]]:
     """Return seconds and processor seconds of this process by query, in the order of a page, and its memory."""
     settings = Settings.from_environment()
     app = Application(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
-    wanted = SimulationConfig(corpus="conll2003")
-    asked: dict[str, Callable[[], object]] = {
-        "all are known": app.queries.published,
-        "one by its settings, with its records": lambda: [
-            list(run.records) for run in [app.queries.find(wanted)] if run
+    config = SimulationConfig(corpus="conll2003")
+    queries: dict[str, Callable[[], object]] = {
+        "all published runs": app.queries.published,
+        "one run by its configuration, with its records": lambda: [
+            list(run.records) for run in [app.queries.find(config)] if run
         ],
-        "those that differ in their noise alone": lambda: app.queries.runs_by_noise(wanted),
-        "the newest 5,000 with their last records": app.queries.overview,
+        "the runs that differ in their noise alone": lambda: app.queries.runs_by_noise(config),
+        "the newest 5,000 runs with their last records": app.queries.overview,
     }
     values = {}
-    for name, ask in asked.items():
+    for name, query in queries.items():
         wall, processor = time.perf_counter(), time.process_time()
-        ask()
+        query()
         values[name] = (time.perf_counter() - wall, time.process_time() - processor)
     return values | {MEMORY: (psutil.Process().memory_info().rss / 1e6,) * 2}
 
@@ -73,8 +73,8 @@ def main() -> None:
     if options.started:
         sys.stdout.write(json.dumps(started(*options.started)) + "\n")
         return
-    with tempfile.TemporaryDirectory() as place:
-        folder, home = Path(place) / "published", Path(place) / "home"
+    with tempfile.TemporaryDirectory() as parent:
+        folder, home = Path(parent) / "published", Path(parent) / "home"
         fill(folder, options.files)
         starts = []
         for _ in range(1 + STARTS):
@@ -83,10 +83,10 @@ def main() -> None:
             starts.append(json.loads(answer.stdout))
     rows, cells = [], {}
     for name, first in starts[0].items():
-        later = [statistics.median(start[name][place] for start in starts[1:]) for place in (0, 1)]
+        later = [statistics.median(start[name][clock] for start in starts[1:]) for clock in (0, 1)]
         cells[name] = {"first": first, "later": later}
         rows.append((name, *(f"{number:,.0f}" if name == MEMORY else f"{number:.2f}" for number in (*first, *later))))
-    head = (f"{options.files:,} files", "first, s", "of the processor", "later, s", "of the processor")
+    head = (f"{options.files:,} files", "first, s", "first, processor s", "later, s", "later, processor s")
     values = {"files": options.files, "cells": cells}
     finish("many_published", values, markdown(head, rows), as_json=options.json, save=options.save)
 

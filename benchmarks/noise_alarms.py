@@ -1,7 +1,8 @@
-"""How often the noise check accuses an honest run, counted over toy runs.
+"""False-alarm rate of the noise check, counted over simulated runs.
 
-That none of 100,000 alarms under the real budget of one in a million says little, so they are run with a budget of a
-fifth too: the share that alarms must stay below it, if each bound holds; and with that fifth for each question alone.
+The real budget is one false alarm in a million, so 100,000 runs without an alarm show little. The runs are therefore
+repeated with a budget of 20 %: if each bound holds, the share of alarms stays below it. They are also repeated with
+these 20 % for each test alone.
 """
 
 import hashlib
@@ -23,10 +24,11 @@ from engine.privacy.noise_check import critical_values
 from engine.settings import REPOSITORY
 
 LOOSE = 0.2
-"""The raised budget."""
+"""The raised budget: share of honest runs with a false alarm."""
 CERTAINTY = 0.999
-"""Of the upper bounds of shares (Clopper and Pearson 1934)."""
+"""Confidence of the upper bounds on shares (Clopper and Pearson 1934)."""
 _CHUNK = 200
+"""Number of runs in one job."""
 QUESTIONS = {
     "spread of a step": "the noise on the weights had",
     "along at a step": "the noise lies",
@@ -47,13 +49,23 @@ QUESTIONS = {
     "times drawn, spread": "comes back too",
     "times drawn, largest": "comes more often",
 }
-"""What the check asks, and by which words it says so. Of spreads, and of components along sums, it says one at most."""
+"""Tests of the check, with a regular expression for their messages.
+
+The check reports at most one fault of the standard deviations, and one of the components along sums.
+"""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Many runs of one kind. toys: taken in turn. alarm, families: the budget, and by how many it is shared; None is
-    the real one."""
+    """Many runs of one type.
+
+    Attributes:
+        title: Label in the table.
+        toys: Simulated runs, taken in turn.
+        runs: Number of runs.
+        alarm: Budget of false alarms; None is the real one.
+        families: Number of test families that share the budget.
+    """
 
     title: str
     toys: tuple[Toy, ...]
@@ -68,7 +80,7 @@ _REAL = (Toy(20_439, 14_041, 1_024, 137, verdicts=20),)
 
 
 def trials(runs: int) -> list[Trial]:
-    """Return the trials; runs: of the first, the others have a share of it."""
+    """Return the trials; the first has ``runs`` runs, the others a share of them."""
     return [
         Trial("64 to 128 weights, the real budget", _TOYS, runs),
         Trial("the same, loose", _TOYS, runs // 8, LOOSE),
@@ -80,12 +92,12 @@ def trials(runs: int) -> list[Trial]:
 
 
 def question(fault: str) -> str:
-    """Which of the questions a sentence answers."""
+    """Return the test that reports this fault."""
     return next(name for name, words in QUESTIONS.items() if re.search(words, fault))
 
 
 def count(trial: Trial, first: int, last: int) -> dict[str, Any]:
-    """Alarms among the runs of these numbers, and the questions that raised them."""
+    """Return the alarms of the runs with these numbers, and the tests that raised them."""
     alarms, questions = 0, Counter[str]()
     for number in range(first, last):
         toy = trial.toys[number % len(trial.toys)]
@@ -99,23 +111,23 @@ def count(trial: Trial, first: int, last: int) -> dict[str, Any]:
 
 
 def _version() -> str:
-    """Of the code whose alarms are counted."""
-    places = ("bounds", "measuring", "noise_check", "noise_verdict", "noise_watch")
-    texts = [(REPOSITORY / "engine" / "privacy" / f"{place}.py").read_bytes() for place in places]
-    here = [(REPOSITORY / "benchmarks" / f"{place}.py").read_bytes() for place in ("noise_toys", "noise_alarms")]
-    return hashlib.sha256(b"".join(texts + here)).hexdigest()[:12]
+    """Return a checksum of the code whose alarms are counted."""
+    checks = ("critical_values", "kernels", "monitor", "hypothesis_tests", "schedule")
+    files = [REPOSITORY / "engine" / "privacy" / "noise_check" / f"{name}.py" for name in checks]
+    files += [REPOSITORY / "benchmarks" / f"{name}.py" for name in ("noise_simulation", "noise_alarms")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def counted(runs: int, processes: int, kept: Path) -> list[tuple[Trial, dict[str, Any]]]:
-    """Each trial's counts. What is done is written to ``kept``, line by line, and not done again."""
+    """Return the counts of each trial; finished jobs are saved in the file ``kept`` and not repeated."""
     version, done = _version(), dict(_done(kept))
-    wanted = [(trial, first) for trial in reversed(trials(runs)) for first in range(0, trial.runs, _CHUNK)]
-    keys = {(trial, first): f"{version} {trial}, {first}" for trial, first in wanted}
+    jobs = [(trial, first) for trial in reversed(trials(runs)) for first in range(0, trial.runs, _CHUNK)]
+    keys = {(trial, first): f"{version} {trial}, {first}" for trial, first in jobs}
     kept.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool, kept.open("a") as file:
         futures = {
             pool.submit(count, trial, first, min(trial.runs, first + _CHUNK)): (trial, first)
-            for trial, first in wanted
+            for trial, first in jobs
             if keys[trial, first] not in done
         }
         for future in as_completed(futures):
@@ -123,16 +135,16 @@ def counted(runs: int, processes: int, kept: Path) -> list[tuple[Trial, dict[str
             done[key] = future.result()
             file.write(json.dumps([key, done[key]]) + "\n")
             file.flush()
-    found = []
+    results = []
     for trial in trials(runs):
-        chunks = [done[keys[each]] for each in wanted if each[0] == trial]
+        chunks = [done[keys[job]] for job in jobs if job[0] == trial]
         total: Counter[str] = Counter()
         for chunk in chunks:
             total.update(chunk["questions"])
-        found.append(
+        results.append(
             (trial, {name: sum(chunk[name] for chunk in chunks) for name in ("runs", "alarms")} | {"questions": total})
         )
-    return found
+    return results
 
 
 def _done(kept: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -142,14 +154,20 @@ def _done(kept: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def at_most(alarms: int, runs: int) -> float:
-    """Return the largest share that goes with so few alarms, with ``CERTAINTY``."""
+    """Return the upper confidence bound on the share of alarms, at ``CERTAINTY``."""
     return float(beta.ppf(CERTAINTY, alarms + 1, runs - alarms)) if alarms < runs else 1.0
 
 
 def measure(runs: int, processes: int, kept: Path) -> tuple[dict[str, Any], str]:
-    """Values to keep, and tables."""
-    rows, alone, found = [], [], counted(runs, processes, kept)
-    for trial, counts in found:
+    """Return the values to save, and the tables.
+
+    Args:
+        runs: Number of runs of the first trial.
+        processes: Number of processes.
+        kept: File of finished jobs.
+    """
+    rows, alone = [], []
+    for trial, counts in counted(runs, processes, kept):
         limit, bound = trial.alarm or critical_values.FALSE_ALARM, at_most(counts["alarms"], counts["runs"])
         shared = trial.families > 1
         rows.append(
@@ -167,10 +185,10 @@ def measure(runs: int, processes: int, kept: Path) -> tuple[dict[str, Any], str]
                 | {"at_most": round(at_most(counts["questions"].get(name, 0), counts["runs"]), 4), "budget": limit}
                 for name in QUESTIONS
             ]
-    head = ("honest runs", "runs", "alarms", f"at most ({CERTAINTY:.1%} sure)", "budget")
-    text = markdown(head, [tuple("each question" if cell is None else cell for cell in row.values()) for row in rows])
+    head = ("honest runs", "runs", "alarms", f"upper bound ({CERTAINTY:.1%} confidence)", "budget")
+    text = markdown(head, [tuple("each test" if cell is None else cell for cell in row.values()) for row in rows])
     text += "\n\n" + markdown(
-        ("question, alone with the budget", "alarms", "runs", "at most", "budget"),
+        ("test, alone with the budget", "alarms", "runs", "upper bound", "budget"),
         [tuple(row.values()) for row in alone],
     )
     return {"trials": rows, "questions": alone}, text

@@ -1,4 +1,4 @@
-"""Runs of the noise check without training: draws in place of gradients, so that thousands of runs fit in minutes."""
+"""Simulated runs of the noise check: random draws replace gradients, so that thousands of runs take minutes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +17,16 @@ _HEAD = 81
 
 @dataclass(frozen=True)
 class Toy:
-    """weights: of a run. examples, batch, steps: sentences, expected sentences a step, steps. sampled: whether samples
-    are drawn too. verdicts: of an honest toy, evenly spaced; they are most of what it costs."""
+    """Size of a simulated run.
+
+    Attributes:
+        weights: Number of weights.
+        examples: Number of sentences.
+        batch: Expected sentences of a step.
+        steps: Number of steps.
+        sampled: Whether samples are drawn too.
+        verdicts: Evaluations of an honest run, evenly spaced; they take most of its time.
+    """
 
     weights: int
     examples: int
@@ -28,7 +36,7 @@ class Toy:
     verdicts: int = 2
 
     def plan(self) -> PrivacyPlan:
-        """With noise of standard deviation 1."""
+        """Return a plan with noise of standard deviation 1."""
         return PrivacyPlan(
             examples=self.examples,
             batch_size=self.batch,
@@ -40,27 +48,27 @@ class Toy:
         )
 
     def monitor(self, seed: int) -> NoiseMonitor:
-        """Return a new monitor of a body and a head."""
+        """Return a new monitor of a model with two layers, body and head."""
         neck = self.weights - min(_HEAD, self.weights // 2)
         layers = (("body", slice(0, neck)), ("head", slice(neck, self.weights)))
         return NoiseMonitor([self.plan()], self.weights, layers=layers, secrets=Secrets.seeded(seed, "toy"))
 
     def moments(self) -> list[int]:
-        """After how many steps an honest toy is judged."""
+        """Return the steps after which an honest run is evaluated."""
         return [self.steps * (number + 1) // self.verdicts for number in range(self.verdicts)]
 
 
 def honest_faults(toy: Toy, seed: int) -> set[str]:
-    """All that the check says of a run whose noise and samples are as planned.
+    """Return the faults that the check reports for a run whose noise and samples are as planned.
 
-    What the noise is added to is, at each step, the noise of all steps before: what a run learns from them, at worst.
+    At each step the noise is added to the noise of all steps before, the worst case of what a run learns from them.
     """
     random, monitor, moments = np.random.default_rng(seed), toy.monitor(seed), toy.moments()
     fixed, probability = monitor.watch.fixed, toy.batch / toy.examples
     before, error, found = np.zeros(toy.weights), np.zeros(toy.weights + len(fixed)), set()
     for step in range(toy.steps):
         noise, where = random.standard_normal(toy.weights), monitor.watch.stretch(step)
-        seen, held = (np.concatenate((each[where], each[fixed])) for each in (noise, before))
+        seen, held = (np.concatenate((vector[where], vector[fixed])) for vector in (noise, before))
         monitor.saw_noise(step, seen, error[: len(seen)], [held])
         monitor.saw_sample(np.flatnonzero(random.random(toy.examples) < probability))
         before += noise
@@ -71,7 +79,7 @@ def honest_faults(toy: Toy, seed: int) -> set[str]:
 
 @contextmanager
 def budget(alarm: float, families: int, verdicts: int) -> Iterator[None]:
-    """Bounds for this chance of a false alarm, shared by so many families and verdicts."""
+    """Replace the budget of false alarms, shared by this number of families and evaluations, within the block."""
     kept = critical_values.FALSE_ALARM, critical_values.FAMILIES, critical_values.VERDICTS
     critical_values.FALSE_ALARM, critical_values.FAMILIES, critical_values.VERDICTS = alarm, families, verdicts
     try:
