@@ -19,19 +19,19 @@ from tests.browser import chromium
 from tests.browser.driving import FLAGS
 
 CONTROLS = {
-    "names": "Ratings that an outsider knows",
-    "promise": "Sure before, %",
-    "noise": "Letters of a family that count",
-    "trust": "People asked",
+    "names": "Known ratings",
+    "promise": "Prior belief, %",
+    "noise": "Letters counted per family",
+    "trust": "Respondents",
     "federated": "Sentences in a batch",
     "step": "Noise multiplier σ",
-    "price": "I would sign for ε up to",
+    "price": "Largest acceptable ε",
 }
 """The control of each lesson; the sentence differs at each of its positions."""
 MOVES = 4
 """Number of new positions; lesson 5's control has no more."""
 ROADS = (0, 5, 10)
-"""Settings of lesson 5's live run (per cent of offline devices) that nothing else computes."""
+"""Settings of lesson 5's live run (travelling owners, of 100) that nothing else computes."""
 _WATCH = """() => { window.answered = new Promise((done, missed) => {
   setTimeout(() => missed(new Error("no other sentence within two minutes")), 120000);
   const heading = () => document.querySelector(".stMain h4")?.innerText;

@@ -1,8 +1,8 @@
 """Many published runs in one folder: ``python -m benchmarks.many_published [--files N] [--json] [--save]``.
 
 Copies of the published runs with other seeds. Measured is how long a new process takes to load them all: the first
-time, when it reads each file and builds the index, and later times with the index. Processor seconds are printed too, since
-other work on the machine changes them less.
+time, when it reads each file and builds the index, and later times with the index. Processor seconds are printed too,
+since other work on the machine changes them less.
 """
 
 import argparse

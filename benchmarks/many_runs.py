@@ -50,9 +50,9 @@ def fill(settings: Settings, run: Run, number: int) -> None:
             for seed in numbers
         ]
         record_rows = [
-            {"run_id": f"{seed:016x}", "round": number, "body": body}
+            {"run_id": f"{seed:016x}", "round": index, "body": body}
             for seed in numbers
-            for number, body in enumerate(bodies)
+            for index, body in enumerate(bodies)
         ]
         with database.begin() as connection:
             connection.execute(insert(runs), rows)

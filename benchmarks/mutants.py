@@ -1,15 +1,14 @@
-"""Mutation testing of what privacy rests on: ``python -m benchmarks.mutants [MODULE …] [--limit N] [--leave-red]``.
+"""Mutation tests of privacy-critical modules: ``python -m benchmarks.mutants [MODULE …] [--limit N] [--leave-red]``.
 
-Cosmic Ray makes one small change after another in a copy of the tree; tests that are quick and to the point must
-notice. A change that they let pass is a survivor: it is shown, and has to be killed by a test or explained, one by
-one, in ``mutants_explained.toml``; one that is neither makes the command fail. What was found is kept by the module's
-text, so that a run that was interrupted goes on; when tests have changed, survivors are tried again. Which text of a
-module was tested, when and with which outcome is written to ``mutants_tested.toml``, and the report names modules that
-have changed since.
+Cosmic Ray applies one mutation at a time in a copy of the tree; fast, specific tests must detect it. An undetected
+mutation is a survivor: the report shows it, and it must be killed by a test or explained in ``mutants_explained.toml``.
+Otherwise the command fails. Results are saved by checksum of the module, so that an interrupted run can resume; after a
+change of the tests, survivors are tested again. ``mutants_tested.toml`` has the checksum, date and outcome of each
+tested module, and the report lists modules that have changed since.
 
-Each mutant is tested in a fork of this process, which has imported the libraries but not the engine: a tenth of a
-second instead of three. Nothing that Python compiled is kept, and Numba, whose functions are compiled to files of their
-own, knows by a file's time and size that it was changed.
+Each mutant is tested in a fork of this process, which has imported the libraries but not the engine: 0.1 seconds
+instead of three. Compiled Python code is not cached. Numba, which caches compiled functions in files, detects a changed
+module by its time and size.
 """
 
 import argparse
@@ -55,7 +54,7 @@ MODULES = {
     "engine/training/dpsgd.py": (f"{_TRAINING}/test_step.py",),
     "engine/training/optimisers.py": (f"{_TRAINING}/test_optimisers.py",),
 }
-"""What is changed, and the tests that must notice."""
+"""Mutated modules, with the tests that must detect the mutations."""
 _COPIED = ("engine", "tests", "benchmarks", "pyproject.toml")
 _IMPORTED = (
     "pytest pytest_cov.plugin pytest_timeout hypothesis _hypothesis_pytestplugin unittest.mock "
@@ -73,16 +72,26 @@ OPERATORS = {
     *(f"core/{name}" for name in ("ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ZeroIterationForLoop")),
     *(f"core/{name}" for name in ("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer")),
 }
-"""Of Cosmic Ray's changes: each kind of operator turns into its opposite or its neighbour, not into all eleven others;
-decorators stay, since most of ours only make things faster."""
+"""Operators of Cosmic Ray that are used.
+
+Each operator is replaced by its opposite or its neighbour, not by all eleven others. Decorators stay, since most of
+ours only affect speed.
+"""
 _FAILURE = re.compile(r"(?:FAILED|ERROR) (\S.*)")
-_SLOW, _LEAST = 8.0, 30.0
-"""A mutant that takes so many times as long as the tests do without a change, and so many seconds, is found."""
+_SLOW, _MIN_SECONDS = 8.0, 30.0
+"""Timeout of a mutant: a multiple of the tests' time without a mutation, and at least some seconds; it is killed then."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change that the tests let pass. before, after: the lines, without indentation."""
+    """A survivor: a mutation that the tests do not detect.
+
+    Attributes:
+        module: Path of the module.
+        line: Number of its first line.
+        before: The original lines, without indentation.
+        after: The mutated lines, without indentation.
+    """
 
     module: str
     line: int
@@ -91,9 +100,14 @@ class Mutant:
 
 
 def copy_tree(folder: Path, tree: Path = REPOSITORY, parts: Sequence[str] = _COPIED) -> None:
-    """Copy the files of a tree that Git knows, as they are now: these parts of it, or all (none given).
+    """Copy the files of a tree that Git lists, with uncommitted changes.
 
-    Files that are equal stay, and what Numba compiled of them.
+    Equal files stay unchanged, so that Numba's cache of them stays valid.
+
+    Args:
+        folder: The target.
+        tree: The source.
+        parts: Files and folders to copy; empty for all.
     """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *parts]
     listed = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -108,7 +122,14 @@ def copy_tree(folder: Path, tree: Path = REPOSITORY, parts: Sequence[str] = _COP
 
 
 def passes(folder: Path, arguments: list[str], limit: float, output: Path) -> bool:
-    """Whether pytest, in a fork, finds no fault within so many seconds."""
+    """Run pytest in a fork, and return whether all tests pass within the limit.
+
+    Args:
+        folder: The copy of the tree.
+        arguments: Arguments of pytest.
+        limit: Timeout in seconds.
+        output: File for the output of pytest.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -125,7 +146,7 @@ def passes(folder: Path, arguments: list[str], limit: float, output: Path) -> bo
 
 
 def _test(folder: Path, arguments: list[str], output: Path) -> None:
-    """Run in the fork and end it: our own modules are imported again, from ``folder``."""
+    """Run the tests in the fork and end it; our modules are imported again, from ``folder``."""
     code = 1
     try:
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -133,13 +154,13 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
         os.dup2(file, 2)
         os.chdir(folder)
         sys.dont_write_bytecode = True
-        sys.path[:] = [str(folder), *(place for place in sys.path if place not in ("", str(REPOSITORY)))]
+        sys.path[:] = [str(folder), *(path for path in sys.path if path not in ("", str(REPOSITORY)))]
         for name in [name for name in sys.modules if name.split(".")[0] in _OURS]:
             del sys.modules[name]
         importlib.invalidate_caches()
         import pytest
 
-        # Plain asserts: to rewrite those of a long file takes longer than many a test of it.
+        # Plain asserts: rewriting the asserts of a long file takes longer than many of its tests.
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments]))
         sys.stdout.flush()
     finally:
@@ -147,68 +168,79 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
 
 
 def red(folder: Path, tests: Iterable[str], output: Path) -> list[str]:
-    """Return the tests that fail without any change."""
+    """Return the tests that fail without a mutation."""
     if passes(folder, ["--maxfail=1000000", "-rfE", *tests], 3600.0, output):
         return []
     return failures(output.read_text(encoding="utf-8")) or [*tests]
 
 
 def failures(text: str) -> list[str]:
-    """Return the tests that failed, by what pytest prints with ``-rfE``. Errors in a log have more than one space."""
-    return [found[1].split(" - ")[0] for line in text.splitlines() if (found := _FAILURE.match(line))]
+    """Return the failed tests from the output of pytest with ``-rfE``; errors in a log have more than one space."""
+    return [match[1].split(" - ")[0] for line in text.splitlines() if (match := _FAILURE.match(line))]
 
 
 class Session:
-    """Mutants of one module and what became of them. folder: the copy of the tree; place: where sessions are kept."""
+    """Mutants of one module, with their results.
 
-    def __init__(self, module: str, folder: Path, place: Path) -> None:
+    Args:
+        module: Path of the module.
+        folder: The copy of the tree.
+        home: Folder of the saved sessions.
+    """
+
+    def __init__(self, module: str, folder: Path, home: Path) -> None:
         from cosmic_ray.commands.init import _all_work_items
         from cosmic_ray.work_db import WorkDB
 
         self.module, self.path = module, folder / module
         self.tests = [test for test in MODULES[module] if (folder / test).exists()]
         self._name = f"{module.removesuffix('.py').replace('/', '.')}-{_digest([self.path])}"
-        self._place, self._folder = place, folder
-        self._stamp = place / f"{self._name}.tests"
-        """Which tests the survivors have seen."""
-        self._work = WorkDB(str(place / f"{self._name}.sqlite"), WorkDB.Mode.create)
+        self._home, self._folder = home, folder
+        self._stamp = home / f"{self._name}.tests"
+        """Checksum of the tests that the survivors passed."""
+        self._work = WorkDB(str(home / f"{self._name}.sqlite"), WorkDB.Mode.create)
         if not self._work.num_work_items:
             items = _all_work_items([self.path], {})
-            wanted = [item for item in items if item.mutations[0].operator_name in OPERATORS]
-            self._work.add_work_items(wanted)
+            used = [item for item in items if item.mutations[0].operator_name in OPERATORS]
+            self._work.add_work_items(used)
 
     def pending(self) -> list[Any]:
-        """Mutants without a result, and survivors if the tests are others than they were."""
-        found = list(self._work.pending_work_items)
+        """Return the mutants without a result, and the survivors if the tests have changed."""
+        items = list(self._work.pending_work_items)
         if not self._stamp.exists():
             self._stamp.write_text(self._tests_digest())
         if self._stamp.read_text() != self._tests_digest():
             survived = {job for job, result in self._work.results if not result.is_killed}
-            found += [item for item in self._work.work_items if item.job_id in survived]
-        return found
+            items += [item for item in self._work.work_items if item.job_id in survived]
+        return items
 
     def _tests_digest(self) -> str:
         return _digest([self._folder / test for test in self.tests])
 
     def run(self, limit: int | None, leave_red: bool) -> None:
-        """Test what is pending, so many of them at most. Raises SystemExit where tests fail without any change."""
+        """Test the pending mutants. Raises SystemExit if tests fail without a mutation.
+
+        Args:
+            limit: Maximum number of mutants; None for all.
+            leave_red: Whether to leave out tests that fail without a mutation.
+        """
         from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
-        output = self._place / f"{self._name}.txt"
-        every = self.pending()
-        pending = every[:limit]
+        output = self._home / f"{self._name}.txt"
+        items = self.pending()
+        pending = items[:limit]
         if not pending:
             return
         left_out = red(self._folder, self.tests, output)
         if left_out and not leave_red:
-            raise SystemExit(f"{self.module}: red without any change: {', '.join(left_out)}")
+            raise SystemExit(f"{self.module}: tests that fail without a mutation: {', '.join(left_out)}")
         for test in left_out:
-            print(f"{self.module}: left out, since it is red without any change: {test}", file=sys.stderr)  # noqa: T201
+            print(f"{self.module}: left out, since it fails without a mutation: {test}", file=sys.stderr)  # noqa: T201
         arguments = [*self.tests, *(f"--deselect={test}" for test in left_out)]
         start = time.monotonic()
         if not passes(self._folder, arguments, 3600.0, output):
-            raise SystemExit(f"{self.module}: its tests fail without any change, see {output}")
-        allowed = max(_LEAST, _SLOW * (time.monotonic() - start))
+            raise SystemExit(f"{self.module}: its tests fail without a mutation, see {output}")
+        allowed = max(_MIN_SECONDS, _SLOW * (time.monotonic() - start))
         for item in pending:
             diff = ""
             with self._changed(item.mutations[0]) as (before, after):
@@ -218,7 +250,7 @@ class Session:
                 )
             outcome = TestOutcome.SURVIVED if survived else TestOutcome.KILLED
             self._work.set_result(item.job_id, WorkResult(WorkerOutcome.NORMAL, None, outcome, diff))
-        if len(pending) == len(every):  # else, and where this was interrupted, survivors are tried again
+        if len(pending) == len(items):  # else, and after an interruption, survivors are tested again
             self._stamp.write_text(self._tests_digest())
 
     def _changed(self, mutation: Any) -> Any:
@@ -228,27 +260,27 @@ class Session:
         return use_mutation(self.path, get_operator(mutation.operator_name)(), mutation.occurrence)
 
     def counts(self) -> tuple[int, int]:
-        """Mutants, and how many were tested."""
+        """Return the number of mutants, and of tested ones."""
         return self._work.num_work_items, self._work.num_results
 
     def survivors(self) -> Iterator[Mutant]:
-        """Those that were let pass so far."""
-        places = {item.job_id: item.mutations[0].start_pos[0] for item in self._work.work_items}
+        """Yield the survivors so far."""
+        line_numbers = {item.job_id: item.mutations[0].start_pos[0] for item in self._work.work_items}
         for job, result in self._work.results:
             if not result.is_killed:
                 lines = (result.diff or "").splitlines()
                 before = [line[1:].strip() for line in lines if line.startswith("-") and not line.startswith("---")]
                 after = [line[1:].strip() for line in lines if line.startswith("+") and not line.startswith("+++")]
-                yield Mutant(self.module, places[job], "\n".join(before), "\n".join(after))
+                yield Mutant(self.module, line_numbers[job], "\n".join(before), "\n".join(after))
 
     def outcome(self) -> dict[str, Any]:
         """Return the fields that are saved in ``mutants_tested.toml``."""
-        every, tested = self.counts()
+        total, tested = self.counts()
         survived = sorted(self.survivors(), key=lambda mutant: (mutant.line, mutant.after))
         return {
             "digest": _digest([self.path]),
             "date": datetime.now(UTC).date().isoformat(),
-            "mutants": every,
+            "mutants": total,
             "tested": tested,
             "killed": tested - len(survived),
             "survivors": [f"{mutant.before} → {mutant.after}" for mutant in survived],
@@ -267,20 +299,19 @@ def kept(file: Path = TESTED) -> dict[str, dict[str, Any]]:
     return {entry.pop("module"): entry for entry in entries}
 
 
-def keep(found: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
-    """Write what was found of some modules in place of what stands there of them, unless more of the same text was
-    tested before."""
-    every = kept(file)
-    for module, outcome in found.items():
-        known = every.get(module)
+def keep(outcomes: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
+    """Write new outcomes of some modules, unless the file has an outcome of the same text with more tested mutants."""
+    saved = kept(file)
+    for module, outcome in outcomes.items():
+        known = saved.get(module)
         if not (known and known["digest"] == outcome["digest"] and known["tested"] > outcome["tested"]):
-            every[module] = outcome
-    lines = ["# Which text of each module was tested, by `python -m benchmarks.mutants`. digest: of its text."]
-    for module in (name for name in MODULES if name in every):
+            saved[module] = outcome
+    lines = ["# Tested modules, written by `python -m benchmarks.mutants`. digest: checksum of the module's text."]
+    for module in (name for name in MODULES if name in saved):
         lines += ["", "[[tested]]", f"module = {json.dumps(module)}"]
-        for name, value in every[module].items():
+        for name, value in saved[module].items():
             if isinstance(value, list):  # a line each
-                inner = "".join(f"    {json.dumps(each, ensure_ascii=False)},\n" for each in value)
+                inner = "".join(f"    {json.dumps(item, ensure_ascii=False)},\n" for item in value)
                 lines.append(f"{name} = [\n{inner}]" if value else f"{name} = []")
             else:
                 lines.append(f"{name} = {json.dumps(value)}")
@@ -293,7 +324,7 @@ def changed_since(file: Path = TESTED) -> list[str]:
     for module in MODULES:
         entry = known.get(module)
         if entry is None:
-            lines.append(f"{module}: no outcome is kept of any text of it")
+            lines.append(f"{module}: no outcome is saved")
         elif entry["digest"] != _digest([REPOSITORY / module]):
             lines.append(f"{module}: changed since {entry['date']}")
         elif entry["tested"] < entry["mutants"]:
@@ -302,20 +333,20 @@ def changed_since(file: Path = TESTED) -> list[str]:
 
 
 def gone(entries: Iterable[tuple[str, str, str]], folder: Path = REPOSITORY) -> list[str]:
-    """Explanations of lines that their modules have no longer."""
+    """Return the explanations of lines that their modules no longer have."""
     texts: dict[str, str] = {}
-    found = []
+    missing = []
     for module, before, _ in entries:
         if module not in texts:
             lines = (folder / module).read_text(encoding="utf-8").splitlines()
             texts[module] = "\n" + "\n".join(line.strip() for line in lines) + "\n"
         if f"\n{before}\n" not in texts[module]:
-            found.append(f"{module}: {before}")
-    return found
+            missing.append(f"{module}: {before}")
+    return missing
 
 
 def explained() -> dict[tuple[str, str, str], str]:
-    """Reasons, by module and by the lines before and after."""
+    """Return the reasons by module, original lines and mutated lines."""
     entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
     return {(entry["module"], entry["before"], entry["after"]): entry["reason"] for entry in entries}
 
@@ -324,14 +355,14 @@ def report(sessions: list[Session]) -> tuple[str, int]:
     """Return a report on the modules, and the number of survivors without an explanation."""
     reasons, lines, unexplained = explained(), [], 0
     for session in sessions:
-        every, tested = session.counts()
-        found = sorted(session.survivors(), key=lambda mutant: mutant.line)
-        known = [mutant for mutant in found if (mutant.module, mutant.before, mutant.after) in reasons]
+        total, tested = session.counts()
+        survivors = sorted(session.survivors(), key=lambda mutant: mutant.line)
+        known = [mutant for mutant in survivors if (mutant.module, mutant.before, mutant.after) in reasons]
         lines.append(
-            f"{session.module}: {every} mutants, {tested} tested, {tested - len(found)} killed, "
-            f"{len(known)} explained, {len(found) - len(known)} not explained"
+            f"{session.module}: {total} mutants, {tested} tested, {tested - len(survivors)} killed, "
+            f"{len(known)} explained, {len(survivors) - len(known)} not explained"
         )
-        for mutant in found:
+        for mutant in survivors:
             reason = reasons.get((mutant.module, mutant.before, mutant.after))
             unexplained += reason is None
             lines += [
@@ -343,24 +374,24 @@ def report(sessions: list[Session]) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Change, test, report."""
+    """Test the mutants, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"default: all of {', '.join(MODULES)}")
-    parser.add_argument("--limit", type=int, help="mutants to test of each module, at most")
-    parser.add_argument("--leave-red", action="store_true", help="go on without tests that fail without any change")
-    parser.add_argument("--only-report", action="store_true", help="test nothing, say what is known")
+    parser.add_argument("--limit", type=int, help="maximum number of mutants to test in each module")
+    parser.add_argument("--leave-red", action="store_true", help="leave out tests that fail without a mutation")
+    parser.add_argument("--only-report", action="store_true", help="report saved results; test nothing")
     options = parser.parse_args()
     unknown = [module for module in options.modules if module not in MODULES]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
-    place = Settings.from_environment().home / "mutants"
-    folder = place / "tree"
+    home = Settings.from_environment().home / "mutants"
+    folder = home / "tree"
     folder.mkdir(parents=True, exist_ok=True)
     copy_tree(folder)
     for name in _IMPORTED:
         importlib.import_module(name)
-    gc.freeze()  # what is here is no forked process's to collect
-    sessions = [Session(module, folder, place) for module in options.modules or MODULES]
+    gc.freeze()  # forked processes must not collect these objects
+    sessions = [Session(module, folder, home) for module in options.modules or MODULES]
     if not options.only_report:
         for session in sessions:
             session.run(options.limit, options.leave_red)

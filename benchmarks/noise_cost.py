@@ -1,11 +1,13 @@
-"""What the noise check costs.
+"""Time of the noise check, as a share of a run.
 
-By parts: what it adds to a step is the time of the checked update less that of the plain update within. Medians of
-that, for steps that look at a stretch of the weights, of so many in a row as are judged together, for those that look
-at all of them and for those that make their sum once more, and of a verdict, are multiplied with how many a whole run
-has. That is a share of the training; one run from end to end says which share of its time the steps are, for it also
-scores its tagger. Or whole runs in turns with the check and with a stand-in that sees nothing, whose difference is
-smaller than what a busy machine does to them unless there are many turns.
+By parts: the check adds to a step the time of the checked update less that of the plain update inside it. Its median
+is measured for three types of steps: those that check a range of the weights (as many in a row as are evaluated
+together), those that check all weights, and those that recompute the sum. The medians, and that of an evaluation, are
+multiplied by their number in a whole run, and divided by the time of training. One complete run shows the share of
+training in its time, since a run also scores its tagger.
+
+Alternatively, whole runs are timed in turns with the check and with a monitor that does nothing. On a busy machine
+their difference is below the variation unless there are many turns.
 """
 
 import gc
@@ -32,13 +34,14 @@ from engine.training import dpsgd
 from engine.training.dpsgd import DPSGD
 
 LARGE = 4_096
+"""Largest batch size, in sentences."""
 _RARE, _VERDICTS = 6, 15
-"""Steps that look at all weights, or make their sum once more, of which so many are timed, and verdicts."""
+"""Number of timed steps of each rare type (check of all weights, recomputed sum), and of timed evaluations."""
 _EPSILON = 3.0
 
 
 class Blind:
-    """A monitor that sees nothing and says so; its truth value is False."""
+    """A monitor that does nothing; its truth value is False."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.state: dict[str, np.ndarray] = {}
@@ -47,40 +50,40 @@ class Blind:
         return False
 
     def verdict(self) -> None:
-        """There is none."""
+        """Return None: nothing was checked."""
 
 
 @contextmanager
 def blind() -> Iterator[None]:
     """Disable the noise check for runs that start within the block; they take the same steps."""
-    places: list[Any] = [fedavg, dpsgd]
+    modules: list[Any] = [fedavg, dpsgd]
     try:
-        for place in places:
-            place.NoiseMonitor = Blind
+        for module in modules:
+            module.NoiseMonitor = Blind
         yield
     finally:
-        for place in places:
-            place.NoiseMonitor = NoiseMonitor
+        for module in modules:
+            module.NoiseMonitor = NoiseMonitor
 
 
 def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
     """Return the trained configurations: the paper's with a CRF, and the recommended one with the largest batches."""
     sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
-    good = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
+    recommended = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
     paper = SimulationConfig(
         corpus=corpus, tagger=TaggerConfig(name="bilstm-crf"), privacy=PrivacyConfig(noise_multiplier=1.0)
     )
-    return {"BiLSTM-CRF, batch 32": paper, f"linear CRF, batch {batch:,}": SimulationConfig.from_flat(good)}
+    return {"BiLSTM-CRF, batch 32": paper, f"linear CRF, batch {batch:,}": SimulationConfig.from_flat(recommended)}
 
 
-def corpus_here(wanted: str, settings: Settings) -> str:
+def available_corpus(name: str, settings: Settings) -> str:
     """Return the requested corpus, or the embedded one where it is not installed."""
     try:
-        _ = resolve(wanted, settings).checksum
+        _ = resolve(name, settings).checksum
     except CorpusError:
         return SimulationConfig().corpus
-    return wanted
+    return name
 
 
 def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
@@ -95,7 +98,7 @@ def _timed(clock: Callable[[], float], call: Any, *arguments: Any) -> float:
 
 
 def _watch(learner: DPSGD, name: str, clock: Callable[[], float], took: dict[str, float]) -> None:
-    """From now on the milliseconds of the last call of a method are found in ``took``."""
+    """Replace a method by one that writes the milliseconds of its last call to ``took``."""
     original = getattr(learner, name)
 
     def timed(*arguments: Any) -> None:
@@ -112,33 +115,42 @@ def _kind(monitor: NoiseMonitor, step: int) -> str:
 
 
 def _timed_steps(kinds: list[str], steps: int) -> list[int]:
-    """Return the first so many, but at least some of each kind that a run has."""
-    found = set(range(min(len(kinds), steps)))
+    """Return the first ``steps`` steps, and at least ``_RARE`` steps of each type where a run has them."""
+    timed = set(range(min(len(kinds), steps)))
     for kind in set(kinds):
-        found.update([step for step, each in enumerate(kinds) if each == kind][:_RARE])
-    return sorted(found)
+        timed.update([step for step, other in enumerate(kinds) if other == kind][:_RARE])
+    return sorted(timed)
 
 
 def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Callable[[], float]) -> dict[str, Any]:
-    """Milliseconds of a step, of what the check adds to each kind of step and of a verdict; how many of each a whole
-    run has; and the share of the run's training that they are."""
+    """Return the time of the check by parts.
+
+    Fields: the milliseconds of a step, of the check in each type of step and of an evaluation; their numbers in a whole
+    run; and their share of the run's training.
+
+    Args:
+        config: The configuration.
+        settings: Where corpora and vectors are.
+        steps: Maximum number of timed steps, rare types excluded.
+        clock: Returns seconds.
+    """
     learner = _learner(config, settings)
     monitor = learner.monitor
     if monitor is None:
         raise SystemExit("The run is not private.")
-    every = learner.plan.steps
-    kinds = [_kind(monitor, step) for step in range(every)]
+    total = learner.plan.steps
+    kinds = [_kind(monitor, step) for step in range(total)]
     plain: list[float] = []
     more: dict[str, list[float]] = {kind: [] for kind in ("stretch", "whole", "look")}
     inside: dict[str, float] = {}
     for name in ("_measured", "_update"):
         _watch(learner, name, clock, inside)
     gc.disable()
-    row: list[float] = []  # of steps that wait to be judged together
+    row: list[float] = []  # of steps that wait to be evaluated together
     for step in _timed_steps(kinds, steps):
         kind = kinds[step]
         if step != monitor.steps_seen or kind != "stretch":
-            monitor.state["steps"][0] = step  # which it would be if no step had been left out
+            monitor.state["steps"][0] = step  # as if no step had been left out
             row.clear()
         whole = _timed(clock, learner.step, step)
         row.append(inside.pop("_measured") - inside.pop("_update"))
@@ -149,14 +161,14 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
             monitor.finalize()
     gc.enable()
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
-    costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}
+    costs = {kind: statistics.median(values) if values else 0.0 for kind, values in more.items()}
     costs["verdict"] = statistics.median(verdicts)
-    reports = len(set(recorder.report_steps(every)))
+    reports = len(set(recorder.report_steps(total)))
     numbers = {kind: kinds.count(kind) for kind in more} | {"verdict": reports}
-    training = every * statistics.median(plain)
+    training = total * statistics.median(plain)
     shares = {kind: costs[kind] * numbers[kind] / training for kind in costs}
     return {
-        "steps": every,
+        "steps": total,
         "timed_steps": len(plain),
         "weights": learner.weights.size,
         "step_ms": round(statistics.median(plain), 3),
@@ -168,7 +180,7 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
 
 
 def training_share(config: SimulationConfig, settings: Settings, clock: Callable[[], float]) -> float:
-    """Which share of a run's time its steps take, without the check."""
+    """Return the share of the steps in a run's time, without the check."""
     steps, plain = 0.0, DPSGD.step
 
     def timed(learner: DPSGD, step: int) -> dpsgd.StepStatistics:
@@ -185,7 +197,7 @@ def training_share(config: SimulationConfig, settings: Settings, clock: Callable
 
 
 def whole_runs(config: SimulationConfig, settings: Settings, turns: int) -> dict[str, float]:
-    """Median seconds of whole runs with and without the check, taken in turns, and their ratio."""
+    """Return the median seconds of whole runs with and without the check, timed in turns, and their ratio."""
     seconds: dict[str, list[float]] = {"checked": [], "unchecked": []}
     for turn in range(turns):
         for name in sorted(seconds, reverse=bool(turn % 2)):
@@ -196,16 +208,23 @@ def whole_runs(config: SimulationConfig, settings: Settings, turns: int) -> dict
                 with blind():
                     list(simulation.simulate(config, settings))
             seconds[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(each) for name, each in seconds.items()}
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
     ratio = statistics.median(a / b for a, b in zip(seconds["checked"], seconds["unchecked"], strict=True))
-    return {f"{name}_s": round(each, 2) for name, each in medians.items()} | {"ratio": round(ratio, 4)}
+    return {f"{name}_s": round(median, 2) for name, median in medians.items()} | {"ratio": round(ratio, 4)}
 
 
 def measure(corpus: str, steps: int, turns: int, busy: bool, settings: Settings) -> tuple[dict[str, Any], str]:
-    """Values to keep, and tables. turns: of whole runs, which are left out if it is 0. busy: count the processor's
-    seconds, of all cores, in place of those on the wall."""
+    """Return the values to save, and the tables.
+
+    Args:
+        corpus: Name of the corpus.
+        steps: Maximum number of timed steps.
+        turns: Number of turns of whole runs; 0 leaves them out.
+        busy: Whether to measure processor seconds of all cores instead of wall seconds.
+        settings: Where corpora and vectors are.
+    """
     clock = time.process_time if busy else time.perf_counter
-    corpus = corpus_here(corpus, settings)
+    corpus = available_corpus(corpus, settings)
     rows, found = [], {}
     for title, config in cases(corpus, settings).items():
         parts = found[title] = by_parts(config, settings, steps, clock)
@@ -218,7 +237,7 @@ def measure(corpus: str, steps: int, turns: int, busy: bool, settings: Settings)
         rows.append(
             (title, "**all**", f"a step is {parts['step_ms']:.2f}", parts["steps"], f"**{parts['share']:.2%}**")
         )
-    text = markdown((f"training on {corpus}", "the check's", "ms", "times in a run", "share of the training"), rows)
+    text = markdown((f"training on {corpus}", "part of the check", "ms", "number in a run", "share of training"), rows)
     for title, parts in found.items():
         text += f"\n\n{title}: training is {parts['training_share']:.0%} of a run, so the check is "
         text += f"{parts['share_of_run']:.2%} of it."

@@ -1,6 +1,7 @@
-"""What the noise check finds, and when: broken toy runs at the sizes that are trained.
+"""Power of the noise check: faults found in simulated runs of realistic sizes, and the step at which they are found.
 
-A run is judged when its records are due, as a real one is; the step given is that of the first record that fails.
+Like a real run, a simulated one is evaluated when its records are due. The reported step is that of the first record
+that fails.
 """
 
 import math
@@ -23,8 +24,9 @@ SIZES = (
     Toy(20_439, 14_041, 1_024, 137, sampled=False),
     Toy(20_439, 14_041, 4_096, 34, sampled=False),
 )
-"""A BiLSTM-CRF at the paper's settings; a linear CRF at the recommended settings, and with larger batches."""
+"""A BiLSTM-CRF at the paper settings; a linear CRF at the recommended settings, and with larger batches."""
 MISSING = (1.0, 0.5, 0.1, 0.02, 0.01)
+"""Shares of missing noise."""
 EXTENTS = {
     "all weights": None,
     "2,007 weights in a row": 2007,
@@ -33,20 +35,26 @@ EXTENTS = {
     "100 weights here and there": -100,
     "1 weight": 1,
 }
-"""Weights that lack noise: so many in a row from a random place on, but for the last layer; below 0: anywhere."""
+"""Number of weights without noise: adjacent ones from a random index (81: the last layer); negative: at random."""
 BESIDE, FIXED, REPEATED = (0.1, 1.0, 10.0), (0.003, 0.01, 0.03, 0.1, 0.3), (0.02, 0.05, 0.1, 0.3, 1.0)
+"""Sizes of the other faults, see :class:`Fault`."""
 WRONG = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
-"""Shares of steps whose clipping is at fault."""
+"""Shares of steps with wrong clipping."""
 _LOOK_RUNS = 2000
+"""Number of runs behind each share of :func:`looked_at`."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with the noise, in units of its planned standard deviation.
+    """A fault of the noise, in units of its planned standard deviation.
 
-    missing: share that is left out, on the weights that ``extent`` names. beside: length of a noise-free copy of the
-    sum that is added too, at each step, or ``once``, at one that is drawn. fixed: root mean square of a vector that is
-    the same at all steps. repeated: correlation of each step's noise with that of the step before.
+    Attributes:
+        missing: Share of the noise that is left out, on the weights of ``extent``.
+        extent: Key of :data:`EXTENTS`.
+        beside: L2 norm of a noise-free copy of the sum that is added too.
+        once: Whether the copy is added at one random step instead of each step.
+        fixed: Root mean square of a vector that is added at all steps.
+        repeated: Correlation of the noise of each step with that of the step before.
     """
 
     missing: float = 0.0
@@ -58,7 +66,7 @@ class Fault:
 
 
 def _weights_without(toy: Toy, fault: Fault, random: np.random.Generator) -> np.ndarray:
-    """Numbers of the weights that lack noise."""
+    """Return the indices of the weights without noise."""
     number = EXTENTS[fault.extent]
     if number is None:
         return np.arange(toy.weights)
@@ -69,17 +77,17 @@ def _weights_without(toy: Toy, fault: Fault, random: np.random.Generator) -> np.
 
 
 def found_at(toy: Toy, fault: Fault, seed: int) -> int | None:
-    """After how many steps the check first fails; None if it never does.
+    """Return the number of steps after which the check first fails; None if it never does.
 
-    Only what the monitor looks at is drawn: the noise, and a sum in a random direction, always the same one where the
-    noise does not depend on it.
+    Only the inputs of the monitor are drawn: the noise, and a sum in a random direction. The sum is the same at all
+    steps where the noise does not depend on it.
     """
     random, monitor, due = np.random.default_rng(seed), toy.monitor(seed), set(report_steps(toy.steps))
     watch, kept = monitor.watch, np.ones(toy.weights)
     kept[_weights_without(toy, fault, random)] -= fault.missing
     always = fault.fixed * random.standard_normal(toy.weights)
     only = int(random.integers(toy.steps)) if fault.once else None
-    nobody, error, before = np.zeros(0, dtype=np.int64), np.zeros(toy.weights + len(watch.fixed)), None
+    no_sample, error, before = np.zeros(0, dtype=np.int64), np.zeros(toy.weights + len(watch.fixed)), None
     direction = random.standard_normal(toy.weights + len(watch.fixed))
     for step in range(toy.steps):
         where, fixed = watch.stretch(step), watch.fixed
@@ -96,7 +104,7 @@ def found_at(toy: Toy, fault: Fault, seed: int) -> int | None:
         if fault.beside and only in (None, step):
             noise += fault.beside / math.sqrt(toy.weights) * sums
         monitor.saw_noise(step, noise, error[: len(noise)], [sums])
-        monitor.saw_sample(nobody)
+        monitor.saw_sample(no_sample)
         if step + 1 in due and monitor.verdict().failed:
             return step + 1
     return None
@@ -109,7 +117,7 @@ def looks(toy: Toy) -> int:
 
 
 def looked_at(toy: Toy, share: float) -> float:
-    """Share of runs in which a look falls on a step that is wrong, where so many of them are, anywhere."""
+    """Return the share of runs in which a recomputed step is a faulty one, if this share of random steps is faulty."""
     random, found = np.random.default_rng(0), 0
     for seed in range(_LOOK_RUNS):
         watch = Watch([toy.plan()], toy.weights, secrets=Secrets.seeded(seed, "toy"))
@@ -119,7 +127,7 @@ def looked_at(toy: Toy, share: float) -> float:
 
 
 def _median(steps: list[int | None]) -> str:
-    """Of runs, in words; those that are never found count as later than all others."""
+    """Return the median step as text; a run whose fault is never found counts as later than all others."""
     hits = sum(step is not None for step in steps)
     middle = statistics.median_high([math.inf if step is None else step for step in steps])
     if not hits:
@@ -128,7 +136,7 @@ def _median(steps: list[int | None]) -> str:
 
 
 def faults() -> dict[str, dict[str, Fault]]:
-    """By what is wrong, and how much of it."""
+    """Return the faults by type and size."""
     tables = {
         f"noise missing on {extent}": {f"{100 * share:g} %": Fault(missing=share, extent=extent) for share in MISSING}
         for extent in EXTENTS
@@ -141,7 +149,13 @@ def faults() -> dict[str, dict[str, Fault]]:
 
 
 def measure(runs: int, processes: int, quick: bool = False) -> tuple[dict[str, Any], str]:
-    """Values to keep, and tables. quick: without the largest size."""
+    """Return the values to save, and the tables.
+
+    Args:
+        runs: Number of runs of each fault.
+        processes: Number of processes.
+        quick: Whether to leave out the largest size.
+    """
     sizes = SIZES[1:] if quick else SIZES
     tables = [(what, much, fault) for what, table in faults().items() for much, fault in table.items()]
     jobs = [(toy, fault, seed) for _, _, fault in tables for toy in sizes for seed in range(runs)]
@@ -150,10 +164,10 @@ def measure(runs: int, processes: int, quick: bool = False) -> tuple[dict[str, A
     rows = [(what, much, *(_median([next(steps) for _ in range(runs)]) for _ in sizes)) for what, much, _ in tables]
     heads = [f"{toy.weights:,} weights, {toy.steps:,} steps" for toy in sizes]
     clipping = [(f"{100 * share:g} %", *(f"{looked_at(toy, share):.1%}" for toy in sizes)) for share in WRONG]
-    text = f"The step of the first record that fails, median of {runs} runs; or in how many it does.\n\n"
-    text += markdown(("what is wrong", "how much", *heads), rows) + "\n\n"
+    text = f"Step of the first record that fails, median of {runs} runs; or the number of runs that fail.\n\n"
+    text += markdown(("fault", "size", *heads), rows) + "\n\n"
     counts = ", ".join(str(looks(toy)) for toy in sizes)
-    text += f"Clipping that is wrong at a share of the steps: runs in which a look ({counts}) falls on one.\n\n"
+    text += f"Wrong clipping at a share of the steps: runs in which a recomputed step ({counts} per run) is one.\n\n"
     text += markdown(("steps", *heads), clipping)
     values = {
         "runs": runs,

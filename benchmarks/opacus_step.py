@@ -1,9 +1,9 @@
-"""A private step of Opacus and an ordinary one of PyTorch, for :mod:`benchmarks.step`, in an environment of its own.
+"""A private step of Opacus and a non-private one of PyTorch, for :mod:`benchmarks.step`, in a separate environment.
 
-Imports torch and nothing of ours. Reads from standard input, a JSON object a line, which step is meant and the lengths
-of a batch's sentences; answers each with milliseconds. The same tagger: 300 dimensions, an LSTM of 100 units a
-direction, a linear layer. PyTorch packs; Opacus padded, as its own DataLoader gives it, and packed, which DPLSTM knows
-too.
+The script imports torch and nothing of this repository. It reads one JSON object a line from standard input, with the
+name of a step and the sentence lengths of a batch, and answers each with milliseconds. The tagger is the same: 300
+dimensions, an LSTM with 100 units in each direction, and a linear layer. PyTorch uses packed sequences. Opacus uses
+padded ones, as from its DataLoader, and packed ones, which DPLSTM also supports.
 """
 
 import json
@@ -20,7 +20,7 @@ DIMENSIONS, HIDDEN, TAGS = 300, 100, 9
 
 
 class Tagger(torch.nn.Module):
-    """Word vectors → tag scores; packed sequences give scores of real tokens only."""
+    """Tagger from word vectors to tag scores; with packed sequences only real tokens have scores."""
 
     def __init__(self, kind: type) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Tagger(torch.nn.Module):
         self.linear = torch.nn.Linear(2 * HIDDEN, TAGS)
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor, packed: bool) -> torch.Tensor:
-        """[B, T, D] → [B, T, K]."""
+        """Return tag scores [B, T, K] of word vectors [B, T, D]."""
         if not packed:
             return self.linear(self.lstm(vectors)[0])
         sequence = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
@@ -39,7 +39,7 @@ class Tagger(torch.nn.Module):
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     torch.set_num_threads(2)
     torch.manual_seed(0)
     model = GradSampleModule(Tagger(DPLSTM))
@@ -53,19 +53,19 @@ def main() -> None:
     plain = Tagger(torch.nn.LSTM)
     ordinary = torch.optim.SGD(plain.parameters(), 0.15)
     for line in sys.stdin:
-        asked = json.loads(line)
-        name, lengths = asked["name"], torch.tensor(asked["lengths"])
+        request = json.loads(line)
+        name, lengths = request["name"], torch.tensor(request["lengths"])
         longest = int(lengths.max())
         mask = torch.arange(longest) < lengths[:, None]
         vectors = torch.randn(len(lengths), longest, DIMENSIONS) * mask[..., None]
         tags = torch.randint(0, TAGS, (len(lengths), longest))
-        own, moves = (plain, ordinary) if name == "pytorch_ms" else (model, optimiser)
+        tagger, updates = (plain, ordinary) if name == "pytorch_ms" else (model, optimiser)
         start = time.perf_counter()
-        moves.zero_grad()
-        scores = own(vectors, lengths, name != "opacus_padded_ms")
+        updates.zero_grad()
+        scores = tagger(vectors, lengths, name != "opacus_padded_ms")
         losses = torch.nn.functional.cross_entropy(scores.transpose(1, 2), tags, reduction="none")
         ((losses * mask).sum(1) / lengths).mean().backward()
-        moves.step()
+        updates.step()
         sys.stdout.write(f"{1000 * (time.perf_counter() - start)}\n")
         sys.stdout.flush()
 

@@ -1,10 +1,9 @@
-"""Makes the published taggers, ``cached_results/models/``: ``python -m benchmarks.published_taggers``.
+"""Compute the published taggers, ``cached_results/models/``: ``python -m benchmarks.published_taggers``.
 
-Each published run that a tagger is offered of (:mod:`engine.tagging.published_taggers`) is computed again by the
-engine, from the same configuration and seed; its test scores have to be those that were published, entity for entity,
-else nothing is written. Printed are F1 on CoNLL-2003's test part as published, with the weights in float16 as they are
-kept, and read as :mod:`engine.tagging` reads tags, well-formed ones alone. CoNLL-2003 has to be here; a quarter of an
-hour.
+Each published run with an available tagger (:mod:`engine.tagging.published_taggers`) is rerun with the same
+configuration and seed. If its test scores differ from the published ones in any entity, nothing is written. Printed is
+F1 on the test set of CoNLL-2003: as published, with the stored float16 weights, and with constrained decoding as in
+:mod:`engine.tagging`. CoNLL-2003 must be installed. Takes a quarter of an hour.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from engine.training.model import Model
 
 
 def main() -> int:
-    """Compute, compare, write; the value is the exit code."""
+    """Compute, compare and write the taggers; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", action="append", choices=list(published_taggers.published()), help="default: all")
     chosen = parser.parse_args()
@@ -34,24 +33,24 @@ def main() -> int:
         config = published_taggers.asked_for(name)
         run = Application(settings).queries.find(config)
         if run is None or not run.published or run.outdated:
-            raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")
+            raise TrainingFailed(f"No published run of the current engine has ε = {name}; run `make results`")
         path = settings.published / paths.model_name(run.run_id)
-        published_models.write(_again(run, settings), paths.model_name(run.run_id), settings.published)
-        kept = published_models.read(paths.model_name(run.run_id), settings.published)
-        _say(name, run, _scores(config, kept, settings), _scores(_well_formed(config), kept, settings), path)
+        published_models.write(_rerun(run, settings), paths.model_name(run.run_id), settings.published)
+        stored = published_models.read(paths.model_name(run.run_id), settings.published)
+        _print_line(name, run, _scores(config, stored, settings), _scores(_well_formed(config), stored, settings), path)
         size += path.stat().st_size
     sys.stdout.write(f"{size:,} bytes in all\n")
     return 0
 
 
-def _again(run: Run, settings: Settings) -> Model:
-    """Return the tagger of a published run. Raises TrainingFailed if today's scores are others."""
-    kept: list[Model] = []
-    *_, last = simulate(run.config, settings, on_model=kept.append)
+def _rerun(run: Run, settings: Settings) -> Model:
+    """Return the tagger of a published run. Raises TrainingFailed if the rerun has other scores."""
+    models: list[Model] = []
+    *_, last = simulate(run.config, settings, on_model=models.append)
     published = run.final.test if run.final else None
     if not (last.test and published) or (last.test.strict, last.test.token) != (published.strict, published.token):
-        raise TrainingFailed(f"run {run.run_id} has other test scores than were published: it was not written")
-    return kept[0]
+        raise TrainingFailed(f"run {run.run_id} has other test scores than the published ones; nothing was written")
+    return models[0]
 
 
 def _scores(config: SimulationConfig, model: Model, settings: Settings) -> EntityScores:
@@ -62,11 +61,11 @@ def _well_formed(config: SimulationConfig) -> SimulationConfig:
     return replace(config, tagger=replace(config.tagger, well_formed=True))
 
 
-def _say(name: str, run: Run, half: EntityScores, read: EntityScores, path: Path) -> None:
+def _print_line(name: str, run: Run, float16: EntityScores, constrained: EntityScores, path: Path) -> None:
     published = run.final.test.f1 if run.final and run.final.test else 0.0
     sys.stdout.write(
-        f"ε {name}: run {run.run_id}, test F1 {published:.4f} as published and again, {half.f1:.4f} in float16, "
-        f"{read.f1:.4f} with well-formed tags alone; {path.stat().st_size:,} bytes\n"
+        f"ε {name}: run {run.run_id}, test F1 {published:.4f} as published and in the rerun, {float16.f1:.4f} in "
+        f"float16, {constrained.f1:.4f} with constrained decoding; {path.stat().st_size:,} bytes\n"
     )
     sys.stdout.flush()
 

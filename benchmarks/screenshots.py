@@ -1,8 +1,8 @@
-"""Take the pictures of the docs again: ``python -m benchmarks.screenshots`` (one: ``--only explore``).
+"""Retake the screenshots of the docs: ``python -m benchmarks.screenshots`` (one: ``--only explore``).
 
-Starts a dashboard with a home of its own, so that nothing but published runs is shown, and drives it in Chromium. The
-browser tests walk through the same steps: a tutorial whose step no longer works, and a picture that no longer shows
-what the page does, fail there.
+Starts a dashboard with a home of its own, so that only published runs are shown, and drives it in Chromium. The browser
+tests follow the same steps. They fail if a step of a tutorial no longer works, or if a screenshot no longer matches its
+page.
 """
 
 import argparse
@@ -28,16 +28,18 @@ from tests.browser.driving import FLAGS, free_port
 DOCS = REPOSITORY / "docs"
 TUTORIALS = ("teacher", "engineer", "compliance")
 HOME = "http://localhost:8501/"
-"""Where readers of the tutorials have their dashboard."""
+"""Address of the dashboard in the tutorials."""
 PATIENCE = 400_000
-"""Milliseconds in which a page is drawn: *Try a sentence* loads taggers first, beside whatever else is done here."""
+"""Timeout of a page in milliseconds: *Tag text* first loads taggers, on a machine with other work."""
 _COLOURS = 256
-"""Of a picture's palette: the pages have few, and files stay small."""
+"""Number of colours of a screenshot: the pages have few, and files stay small."""
 _COARSE = (64, 40)
-"""Points of a picture to which two are compared: words may change, what stands where may not."""
+"""Resolution at which two screenshots are compared: words may change, the layout may not."""
 APART = 4.0
-"""Mean distance of those points, of 255, from which a picture no longer shows the page. Another position of a slider is
-1, the same page with another part opened 6, another page 8 and more."""
+"""Mean pixel difference, of 255, above which a screenshot is outdated.
+
+Another position of a slider differs by 1, the same page with another open section by 6, another page by 8 or more.
+"""
 
 
 def _nothing(page: Page) -> None:
@@ -46,7 +48,13 @@ def _nothing(page: Page) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One picture. file: in ``docs/``. link: what follows the dashboard's address. then: what is done before."""
+    """One screenshot.
+
+    Attributes:
+        file: Path in ``docs/``.
+        link: Link, after the address of the dashboard.
+        then: Actions on the page before the screenshot.
+    """
 
     file: str
     link: str = ""
@@ -63,64 +71,64 @@ PICTURES = (
     Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this ε mean?"))),
     Picture(file="tutorials/check.png", then=lambda page: to(press(page, "Noise check passed"))),
 )
-"""All of them; a line more is a picture more."""
+"""All screenshots."""
 
 
 def step(page: Page, address: str) -> None:
-    """Open an address and wait until it is drawn: its answer, its pictures, and no script under way."""
+    """Open an address and wait until the page is complete: its answer, its charts, and no running script."""
     page.goto(address)
     page.wait_for_selector(".stMain h3", timeout=PATIENCE)
     at_rest(page)
 
 
 def at_rest(page: Page) -> None:
-    """Wait until the page was computed to its end and its pictures stand."""
+    """Wait until the script of the page has ended and its charts are drawn."""
     page.wait_for_selector("[data-test-script-state='notRunning']", timeout=PATIENCE)
     expect(page.locator(".stMain [data-testid=stSkeleton], .stSpinner")).to_have_count(0, timeout=PATIENCE)
     page.evaluate("() => document.fonts.ready")
 
 
 def shown(page: Page, text: str | re.Pattern[str]) -> Locator:
-    """Return the visible element with this name, anywhere on the page."""
+    """Return the first visible element with this text."""
     return page.locator(".stApp").get_by_text(text).locator("visible=true").first
 
 
 def press(page: Page, text: str) -> Locator:
-    """Click on what has this name, or begins with it."""
-    found = shown(page, re.compile(rf"^\s*{re.escape(text)}"))
-    found.click(timeout=20_000)
+    """Click on the element whose text starts with this one, and return it."""
+    element = shown(page, re.compile(rf"^\s*{re.escape(text)}"))
+    element.click(timeout=20_000)
     at_rest(page)
-    return found
+    return element
 
 
 def to(page: Page | Locator, text: str | None = None) -> None:
-    """Scroll until it stands at the top of the window."""
-    found = shown(page, text) if isinstance(page, Page) and text else page
-    if isinstance(found, Locator):
-        found.evaluate("each => each.scrollIntoView({ block: 'start' })")
-        found.page.evaluate("() => document.querySelector('.stMain').scrollBy(0, -80)")
+    """Scroll an element to the top of the window."""
+    element = shown(page, text) if isinstance(page, Page) and text else page
+    if isinstance(element, Locator):
+        element.evaluate("element => element.scrollIntoView({ block: 'start' })")
+        element.page.evaluate("() => document.querySelector('.stMain').scrollBy(0, -80)")
 
 
 def drawn(page: Page) -> None:
-    """Wait for the first picture of the page, whose program comes after the page."""
+    """Wait for the first chart of the page, whose script loads after the page."""
     page.locator(".stMain .js-plotly-plot .main-svg").first.wait_for(timeout=PATIENCE)
 
 
 def word(page: Page, form: str) -> None:
-    """Open the glossary's entry of a marked word in the answer."""
-    place = """form => {
+    """Open the glossary entry of a marked term in the answer."""
+    centre = """form => {
       const marked = [...(CSS.highlights.get("terms") ?? [])];
       const range = marked.find(each => each.toString() === form && each.startContainer.parentElement.closest("h3"));
       const box = range?.getBoundingClientRect();
       return box && [box.left + box.width / 2, box.top + box.height / 2];
     }"""
-    found = page.wait_for_function(place, arg=form).json_value()
+    found = page.wait_for_function(centre, arg=form).json_value()
     page.mouse.click(*found)
     expect(page.locator(".card")).to_be_visible()
 
 
 def take(page: Page, dashboard: str, picture: Picture) -> bytes:
-    """Return the picture as a PNG of 1280 × 800 pixels."""
+    """Return the screenshot as a PNG of 1280 × 800 pixels."""
     step(page, dashboard + picture.link)
     picture.then(page)
     at_rest(page)
@@ -133,7 +141,7 @@ def take(page: Page, dashboard: str, picture: Picture) -> bytes:
 
 
 def _still(page: Page) -> None:
-    """Wait until two looks, half a second apart, see the same: pictures are drawn after the page is."""
+    """Wait until two screenshots, half a second apart, are equal, since charts are drawn after the page."""
     before = page.screenshot()
     for _ in range(20):
         page.wait_for_timeout(500)
@@ -144,16 +152,16 @@ def _still(page: Page) -> None:
 
 
 def apart(one: bytes, other: bytes) -> float:
-    """How unlike two pictures are, from 0 to 255, looked at from afar."""
+    """Return the mean difference of two screenshots at low resolution, from 0 to 255."""
     images = [
-        Image.open(io.BytesIO(each)).convert("RGB").resize(_COARSE, Image.Resampling.BOX) for each in (one, other)
+        Image.open(io.BytesIO(image)).convert("RGB").resize(_COARSE, Image.Resampling.BOX) for image in (one, other)
     ]
     means = ImageStat.Stat(ImageChops.difference(*images)).mean
     return sum(means) / len(means)
 
 
 STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press )?\*\*(?P<name>[^*]+)\*\*")
-"""What a tutorial does: a link opens, *Press* **name** clicks, **name** alone is to be seen."""
+"""Actions in a tutorial: a link is opened, *Press* **name** clicks, **name** alone must be visible."""
 
 
 def steps(tutorial: str) -> Iterator[tuple[str, str]]:
@@ -166,7 +174,7 @@ def steps(tutorial: str) -> Iterator[tuple[str, str]]:
 
 
 def follow(page: Page, dashboard: str, tutorial: str) -> None:
-    """Do what a tutorial says; raises AssertionError or TimeoutError with the name of what is not there."""
+    """Follow the actions of a tutorial. Raises AssertionError or TimeoutError with the name of a missing element."""
     for kind, what in steps(tutorial):
         if kind == "open":
             step(page, dashboard + what)
@@ -178,7 +186,7 @@ def follow(page: Page, dashboard: str, tutorial: str) -> None:
 
 @contextmanager
 def a_dashboard() -> Iterator[str]:
-    """Yield the address of a started dashboard without runs of a user."""
+    """Start a dashboard without runs of a user, and yield its address."""
     with tempfile.TemporaryDirectory() as home:
         port = free_port()
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
@@ -195,9 +203,9 @@ def a_dashboard() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the pictures into ``docs/``."""
+    """Write the screenshots into ``docs/``."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", help="part of a picture's name")
+    options.add_argument("--only", help="part of a screenshot's name")
     only = options.parse_args().only or ""
     program = chromium.find()
     with a_dashboard() as dashboard, sync_playwright() as playwright:

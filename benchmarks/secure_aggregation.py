@@ -1,8 +1,9 @@
-"""What a secure sum costs: ``python -m benchmarks.secure_aggregation [--json] [--save]``.
+"""Cost of secure aggregation: ``python -m benchmarks.secure_aggregation [--json] [--save]``.
 
-One round by number of platforms and of weights: bytes that one platform sends and gets, beside its upload, and
-milliseconds of one thread. A platform's are without its training; the server's, to open the sum, once where all arrive
-and once where a third vanish after their letters, so that masks of theirs are left in the sum. Medians of some rounds.
+One round by number of silos and of weights: bytes that one silo sends and receives, apart from its upload, and
+milliseconds on one thread. A silo's time excludes its training. The server's time is that of unmasking the sum: once if
+all uploads arrive, and once if a third of the silos drop out after sending their encrypted shares, so that their masks
+remain in the sum. Medians of some rounds.
 """
 
 import argparse
@@ -22,22 +23,26 @@ PLATFORMS = (3, 5, 10, 20)
 WEIGHTS = (10_000, 100_000, 600_500)
 ROUNDS = 5
 HEAD = (
-    "platforms",
+    "silos",
     "weights",
-    "kB up, masked upload",
-    "kB up, all else",
-    "kB down",
-    "ms, keys and letters",
-    "ms, grid",
-    "ms, masks",
+    "kB sent, masked upload",
+    "kB sent, other",
+    "kB received",
+    "ms, keys and encrypted shares",
+    "ms, quantisation",
+    "ms, masking",
     "ms, server",
-    "ms, server, a third gone",
+    "ms, server, a third dropped out",
 )
 
 
 def once(plan: SecAggParams, gone: int) -> dict[str, float]:
-    """Bytes and milliseconds of one round in which so many platforms vanish before their uploads; of one platform, but
-    for ``server_ms``."""
+    """Return the bytes and milliseconds of one round, of one silo but for ``server_ms``.
+
+    Args:
+        plan: Parameters of secure aggregation.
+        gone: Number of silos that drop out before their uploads.
+    """
     grid = FixedPoint(
         parties=plan.parties, clip_norm=1.0, noise_std=per_client_noise_std(1.0, plan.parties, plan.max_dropouts)
     )
@@ -45,8 +50,8 @@ def once(plan: SecAggParams, gone: int) -> dict[str, float]:
     server, parties = SecureSum(plan), [SecAggClient(plan, number) for number in range(plan.parties)]
     start = time.perf_counter()
     public = server.advertise({party.number: party.keys() for party in parties})
-    letters = {party.number: party.shares(public) for party in parties}
-    agreeing, posted = time.perf_counter() - start, server.post(letters)
+    shares = {party.number: party.shares(public) for party in parties}
+    agreeing, posted = time.perf_counter() - start, server.post(shares)
 
     rounding = masking = 0.0
     left = parties[gone:]
@@ -63,11 +68,11 @@ def once(plan: SecAggParams, gone: int) -> dict[str, float]:
     total = grid.values(server.open(answers))
     opening = time.perf_counter() - start
     if np.abs(total - len(left) * upload).max() > grid.error(len(left)):
-        raise RuntimeError("the sum is wrong")
+        raise RuntimeError("the unmasked sum is wrong")
     number = left[0].number
     return {
         "upload_bytes": WORD_BYTES * plan.weights,
-        "more_bytes_up": public[number].size + letters[number].size + answers[number].size,
+        "more_bytes_up": public[number].size + shares[number].size + answers[number].size,
         "bytes_down": sum(keys.size for keys in public.values()) + sum(map(len, posted[number].values())),
         "agreeing_ms": 1000 * agreeing / plan.parties,
         "rounding_ms": 1000 * rounding / len(left),
@@ -77,17 +82,17 @@ def once(plan: SecAggParams, gone: int) -> dict[str, float]:
 
 
 def medians(platforms: int, weights: int) -> dict[str, float]:
-    """Of ``ROUNDS`` rounds with everybody there, after one to warm up, and of as many without a third."""
+    """Return medians over ``ROUNDS`` rounds, after one for warm-up: without dropouts, and with a third of the silos."""
     third = platforms // 3
-    found = {
+    rounds = {
         gone: [
             once(SecAggParams(parties=platforms, weights=weights, max_dropouts=third, round=number), gone)
             for number in range(ROUNDS + 1)
         ][1:]
         for gone in (0, third)
     }
-    middle = {name: statistics.median(each[name] for each in found[0]) for name in found[0][0]}
-    middle["server_without_a_third_ms"] = statistics.median(each["server_ms"] for each in found[third])
+    middle = {name: statistics.median(result[name] for result in rounds[0]) for name in rounds[0][0]}
+    middle["server_without_a_third_ms"] = statistics.median(result["server_ms"] for result in rounds[third])
     return {name: round(value, 2) for name, value in middle.items()}
 
 
@@ -97,7 +102,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
-    numba.set_num_threads(1)  # nothing here uses more; the report says how many
+    numba.set_num_threads(1)  # the protocol uses one thread; the report states their number
     rows: list[dict[str, Any]] = [
         {"platforms": platforms, "weights": weights, **medians(platforms, weights)}
         for weights in WEIGHTS
@@ -112,7 +117,14 @@ def main() -> None:
         )
         for row in rows
     ]
-    finish("secure_sum", {"rows": rows}, markdown(HEAD, lines), as_json=options.json, save=options.save)
+    finish(
+        "secure_sum",
+        {"rows": rows},
+        markdown(HEAD, lines),
+        as_json=options.json,
+        save=options.save,
+        module="secure_aggregation",
+    )
 
 
 if __name__ == "__main__":

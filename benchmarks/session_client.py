@@ -1,7 +1,7 @@
-"""A browser's session without a browser: HTTP, then Streamlit's messages over a WebSocket, as its own page sends them.
+"""Client of a Streamlit session without a browser: HTTP, then Streamlit's messages over a WebSocket.
 
-It does what the page does between people and server: it asks for the script, asks for a fragment again as often as it
-was told to (``AutoRerun``), says which large messages it has already, and sends a widget's new value. It draws nothing.
+Like Streamlit's page, it requests the script, requests a fragment at the interval of ``AutoRerun``, reports which large
+messages it has cached, and sends the new value of a widget. It renders nothing.
 """
 
 import asyncio
@@ -22,14 +22,17 @@ _INTERRUPTED = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
 class SessionFailed(Exception):
-    """The server closed the connection, or a script did not end in time; the text says which."""
+    """The server closed the connection, or a script did not end in time, as the message states."""
 
 
 class Session:
     """One session at an address of the dashboard, ``http://host:port/page?query``; open inside ``async with``.
 
-    faults: what the server called an error, and each exception that a page showed. sliders: of the page as it is, by
-    their labels. polls, received: fragments that were asked for by themselves, and bytes that came.
+    Attributes:
+        faults: Errors of the server, and exceptions on the page.
+        sliders: Id and options of the present sliders by label.
+        polls: Number of automatic requests of fragments.
+        received: Number of received bytes.
     """
 
     def __init__(self, address: str, *, patience: float = 120.0) -> None:
@@ -46,16 +49,16 @@ class Session:
         self._ended = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Load the first page and have the script run once. Raises SessionFailed."""
+        """Load the first page and run its script once. Raises SessionFailed."""
         async with httpx.AsyncClient(base_url=self._base, timeout=self._patience) as client:
             for path in (f"/{self._page}", "/_stcore/health", "/_stcore/host-config"):
                 if (answer := await client.get(path)).status_code != 200:
                     self.faults.append(f"{answer.status_code} {path}")
             cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
-        where = self._base.replace("http", "ws", 1) + "/_stcore/stream"
+        url = self._base.replace("http", "ws", 1) + "/_stcore/stream"
         headers = {"Cookie": cookies} if cookies else {}
         self._socket: ClientConnection = await connect(
-            where,
+            url,
             origin=self._base,  # type: ignore[arg-type]
             subprotocols=["streamlit"],  # type: ignore[list-item]
             additional_headers=headers,
@@ -75,8 +78,16 @@ class Session:
         await self._close()
 
     async def slide(self, label: str, value: str) -> float:
-        """Move a slider of words, and wait until the script has ended: the seconds that took. Raises SessionFailed,
-        KeyError for a slider that is not on the page."""
+        """Set a select slider, wait until the script has ended, and return the seconds.
+
+        Args:
+            label: Label of the slider.
+            value: One of its options.
+
+        Raises:
+            SessionFailed: If the script does not end in time.
+            KeyError: If the page has no such slider.
+        """
         identity, _ = self.sliders[label]
         state = WidgetState(id=identity)
         state.string_array_value.data.append(value)
@@ -93,8 +104,8 @@ class Session:
         took = time.perf_counter() - begun
         if not self._ended.is_set():
             ended.cancel()
-            said = "the connection was closed" if self._reader.done() else f"no end after {self._patience:g} s"
-            raise SessionFailed(f"The script of /{self._page}?{self._query}: {said}.")
+            reason = "the connection was closed" if self._reader.done() else f"no end after {self._patience:g} s"
+            raise SessionFailed(f"The script of /{self._page}?{self._query}: {reason}.")
         return took
 
     async def _ask(self, fragment: str = "") -> None:
@@ -132,7 +143,7 @@ class Session:
         elif kind == "session_event" and message.session_event.HasField("script_compilation_exception"):
             self.faults.append(message.session_event.script_compilation_exception.message)
         elif kind == "script_finished" and message.script_finished != _INTERRUPTED and self._whole_begun:
-            # Where a poll follows at once, the server tells of its end alone.
+            # If a poll follows immediately, the server reports the end of the poll only.
             self._ended.set()
 
     def _see(self, element: Any) -> None:
@@ -156,9 +167,9 @@ class Session:
                 await self._ask(fragment)
 
     def _stop(self, *fragments: str) -> None:
-        for each in list(fragments):
-            if each in self._timers:
-                self._timers.pop(each)[1].cancel()
+        for fragment in list(fragments):
+            if fragment in self._timers:
+                self._timers.pop(fragment)[1].cancel()
 
     async def _close(self) -> None:
         self._stop(*self._timers)

@@ -1,13 +1,13 @@
-"""How many browser sessions one server serves while they watch live runs: ``python -m benchmarks.sessions
+"""Number of browser sessions that one server serves while they watch running runs: ``python -m benchmarks.sessions
 [--sessions 5 10 25 50 100] [--minutes N] [--json] [--save]``.
 
-For each size: a dashboard with a home of its own, four runs under way, and so many sessions in front of it
-(:mod:`benchmarks.session_client`), a quarter of them at each run. Each watches its run and now and then moves the noise
-slider and moves it back. Printed: the time from the slider's move until the script has ended, the server's memory and
-how it grows, its processor time, and whatever the logs call an error.
+For each size: a dashboard with a home of its own, four running runs, and this number of sessions
+(:mod:`benchmarks.session_client`), a quarter of them at each run. Each session watches its run, and from time to time
+moves the noise slider and moves it back. Printed are the time from the move until the script has ended, the server's
+memory and its growth, its processor time, and all errors in the logs.
 
-``--address`` measures a dashboard that is there already, several servers behind one address for instance; its runs are
-then submitted by the shell, and its memory is not looked at.
+``--address`` measures an existing dashboard, for example several servers behind one address. Its runs must be submitted
+from a shell, and its memory is not measured.
 """
 
 import argparse
@@ -41,23 +41,34 @@ from engine.settings import REPOSITORY, Settings
 SIZES = (5, 10, 25, 50, 100)
 RUNS = 4
 WATCHES_SECONDS = 25.0
-"""Mean time for which a session watches before it moves the slider; and a fifth of that before it moves it back."""
+"""Mean seconds before a session moves the slider; it moves it back after a fifth of them."""
 ARRIVE_SECONDS = 60.0
-"""In which all sessions come, or in a quarter of the time."""
+"""Seconds in which all sessions open, at most a quarter of the measured time."""
 LOOK_SECONDS = 2.0
-"""Between two looks at the server's memory."""
+"""Seconds between two measurements of the server's memory."""
 WARM = 0.25
-"""Of the time, in which memory still grows by what is loaded and cached once."""
+"""Share of the time in which memory still grows by data that is loaded and cached once."""
 SLIDER = "Noise multiplier σ"
 _BAD = re.compile(r"Traceback|Error|Exception|Warning", re.IGNORECASE)
 _KNOWN = re.compile(r"Port 8787 is already in use|warnings\.warn\(")
-"""Said where another home on this machine has workers too; nothing is missed by it."""
+"""Harmless warnings, logged if another home on this machine has workers too."""
 
 
 @dataclass
 class Seen:
-    """What one size came to. took: seconds of each interaction. memory: times and bytes of the server, [looks, 2].
-    processor: seconds that the server computed. faults: of sessions and logs."""
+    """Measurements of one size.
+
+    Attributes:
+        sessions: Number of sessions.
+        seconds: Duration of the measurement.
+        took: Seconds of each interaction.
+        opened: Seconds until each session was open.
+        memory: Times and bytes of the server, [measurements, 2].
+        processor: Processor seconds of the server.
+        polls: Number of automatic requests of fragments.
+        received: Number of received bytes.
+        faults: Errors of sessions and logs.
+    """
 
     sessions: int
     seconds: float = 0.0
@@ -70,17 +81,20 @@ class Seen:
     faults: list[str] = field(default_factory=list)
 
     def growth(self) -> tuple[float, float]:
-        """Kilobytes a minute once it is warm, and their standard error (least squares; looks taken as independent)."""
-        times, held = np.array(self.memory, dtype=float).reshape(-1, 2).T
+        """Return the kilobytes a minute after warm-up, and their standard error.
+
+        Both are by least squares, as if the measurements were independent.
+        """
+        times, used = np.array(self.memory, dtype=float).reshape(-1, 2).T
         late = times >= times[0] + WARM * (times[-1] - times[0])
-        minutes, kilobytes = (times[late] - times[late].mean()) / 60, held[late] / 1000
+        minutes, kilobytes = (times[late] - times[late].mean()) / 60, used[late] / 1000
         slope = float(minutes @ kilobytes / (minutes @ minutes))
         left = kilobytes - kilobytes.mean() - slope * minutes
         return slope, float(np.sqrt(left @ left / (len(left) - 2) / (minutes @ minutes)))
 
     def values(self) -> dict[str, Any]:
-        """Plain fields, for keeping."""
-        found = {
+        """Return plain fields, for saving."""
+        fields = {
             "sessions": self.sessions,
             "interactions": len(self.took),
             "seconds_median": round(float(np.median(self.took)), 3),
@@ -93,17 +107,17 @@ class Seen:
         }
         if self.memory:
             slope, error = self.growth()
-            found |= {
+            fields |= {
                 "cores": round(self.processor / self.seconds, 2),
                 "megabytes": round(self.memory[-1][1] / 1e6),
                 "kilobytes_a_minute": round(slope),
                 "kilobytes_a_minute_error": round(error),
             }
-        return found
+        return fields
 
 
 def long_runs() -> list[SimulationConfig]:
-    """Return configurations of runs of some hours that are not published."""
+    """Return configurations that take some hours and are not published."""
     return [SimulationConfig(training=TrainingConfig(epochs=100.0), seed=7000 + number) for number in range(RUNS)]
 
 
@@ -115,9 +129,9 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
         port = probe.getsockname()[1]
     log, environment = home / "server.log", os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
     environment.pop("EPSILON_STORE_URL", None)
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         serve = subprocess.Popen(
-            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=said, stderr=said
+            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=output, stderr=output
         )
     try:
         address = f"http://localhost:{port}"
@@ -126,19 +140,20 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
         app = Application(settings)
-        asked = [app.runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
-        while not any(app.queries.rounds(each.run_id) for each in asked):
+        submitted = [app.runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
+        while not any(app.queries.rounds(status.run_id) for status in submitted):
             time.sleep(0.5)
         app.close()
-        found = [each for each in psutil.Process(serve.pid).children() if "pages.startup.server" in each.cmdline()]
-        yield address, found[0], log
+        children = psutil.Process(serve.pid).children()
+        server = next(child for child in children if "pages.startup.server" in child.cmdline())
+        yield address, server, log
     finally:
         serve.send_signal(signal.SIGINT)
         serve.wait(60)
 
 
 def answers(address: str) -> bool:
-    """Whether the server answers there."""
+    """Return whether a server answers at the address."""
     try:
         return bool(urllib.request.urlopen(address, timeout=2).status == 200)
     except (urllib.error.URLError, OSError):
@@ -146,15 +161,22 @@ def answers(address: str) -> bool:
 
 
 async def watch(address: str, number: int, end: float, seen: Seen) -> None:
-    """One session until ``end``. number: of the session, by which it has its run and its draws."""
+    """Run one session.
+
+    Args:
+        address: Address of the dashboard.
+        number: Number of the session, which determines its run and its random draws.
+        end: Monotonic time at which the session ends.
+        seen: The measurements, which the session adds to.
+    """
     draws = random.Random(number)
     seed, own = long_runs()[number % RUNS].seed, "1"
-    arrives = draws.random() * min(ARRIVE_SECONDS, (end - time.monotonic()) / 4)
-    await asyncio.sleep(arrives)
+    delay = draws.random() * min(ARRIVE_SECONDS, (end - time.monotonic()) / 4)
+    await asyncio.sleep(delay)
     begun = time.perf_counter()
     async with Session(f"{address}/?corpus=synthetic&epochs=100&noise_multiplier={own}&seed={seed}") as session:
         seen.opened.append(time.perf_counter() - begun)
-        others = [each for each in session.sliders[SLIDER][1] if each != own]
+        others = [value for value in session.sliders[SLIDER][1] if value != own]
         at, polls, received = own, session.polls, session.received
         while True:
             wait = draws.expovariate(1 / WATCHES_SECONDS) if at == own else WATCHES_SECONDS / 5
@@ -170,37 +192,44 @@ async def watch(address: str, number: int, end: float, seen: Seen) -> None:
 
 
 async def measure(address: str, sessions: int, seconds: float, server: psutil.Process | None) -> Seen:
-    """So many sessions for so long, together."""
+    """Measure parallel sessions.
+
+    Args:
+        address: Address of the dashboard.
+        sessions: Number of sessions.
+        seconds: Duration.
+        server: The server process, or None if its memory cannot be measured.
+    """
     seen = Seen(sessions)
     begun, before = time.monotonic(), sum(server.cpu_times()[:2]) if server else 0.0
     watching = [
         asyncio.create_task(watch(address, number, begun + seconds, seen), name=f"session {number}")
         for number in range(sessions)
     ]
-    while any(not each.done() for each in watching):
+    while any(not task.done() for task in watching):
         if server:
             seen.memory.append((time.monotonic(), server.memory_info().rss))
         await asyncio.wait(watching, timeout=LOOK_SECONDS)
     seen.seconds = time.monotonic() - begun
     seen.processor = (sum(server.cpu_times()[:2]) if server else 0.0) - before
-    for each in watching:
-        if failed := each.exception():
-            seen.faults.append(f"{each.get_name()}: {type(failed).__name__}: {failed}")
+    for task in watching:
+        if error := task.exception():
+            seen.faults.append(f"{task.get_name()}: {type(error).__name__}: {error}")
     return seen
 
 
-def said(*logs: Path) -> list[str]:
-    """Lines of the logs that name an error or a warning."""
+def log_faults(*logs: Path) -> list[str]:
+    """Return the lines of the logs with an error or a warning."""
     lines = [line for log in logs if log.exists() for line in log.read_text(errors="replace").splitlines()]
     return [line for line in lines if _BAD.search(line) and not _KNOWN.search(line)]
 
 
-def of_its_own(sessions: int, seconds: float, folder: Path) -> Seen:
-    """One size, with a dashboard of its own in ``folder``."""
+def measure_own(sessions: int, seconds: float, folder: Path) -> Seen:
+    """Measure one size with a new dashboard, whose home is ``folder``."""
     settings = replace(Settings.from_environment(), home=folder, store_url=f"sqlite:///{folder / 'runs.sqlite'}")
     with serving(folder, settings) as (address, server, log):
         seen = asyncio.run(measure(address, sessions, seconds, server))
-        seen.faults += said(log, folder / "cluster" / "log.txt")
+        seen.faults += log_faults(log, folder / "cluster" / "log.txt")
     return seen
 
 
@@ -209,7 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--address", help="of a dashboard that is there, with the runs of this benchmark under way")
+    parser.add_argument("--address", help="address of an existing dashboard where this benchmark's runs are running")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
@@ -219,7 +248,7 @@ def main() -> None:
             seen = asyncio.run(measure(options.address.rstrip("/"), sessions, 60 * options.minutes, None))
         else:
             with tempfile.TemporaryDirectory() as folder:
-                seen = of_its_own(sessions, 60 * options.minutes, Path(folder))
+                seen = measure_own(sessions, 60 * options.minutes, Path(folder))
         rows.append(seen.values())
         for fault in sorted(set(seen.faults))[:20]:
             sys.stderr.write(f"{sessions} sessions: {fault}\n")

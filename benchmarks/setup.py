@@ -1,11 +1,11 @@
-"""How long a first set-up takes: ``python -m benchmarks.setup [--no-cache] [--json] [--save]``.
+"""Duration of the first installation: ``python -m benchmarks.setup [--no-cache] [--json] [--save]``.
 
-Clones what is committed here into a fresh folder, with a home of its own, calls `make run` there as a user does, and
-opens the page in Chromium as soon as the server answers. Seconds of each part are those that the terminal tells. With
-``--no-cache`` pip fetches every file anew; without, it takes those that it has kept.
+Clones the committed state into a new folder, with a home of its own, calls `make run` there as a user does, and opens
+the page in Chromium as soon as the server answers. The seconds of each part are those in the terminal. With
+``--no-cache`` pip downloads every file; otherwise it uses its cache.
 
-The program's own share is what lies between the packages and the first page: looking for what is missing, starting the
-server, drawing. Set-up's other parts are made behind the page.
+The program's own share is the time from the packages to the first page: finding missing parts, starting the server,
+rendering. The other parts are installed in the background.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from engine.settings import REPOSITORY
 from tests.browser import chromium
 
 BEFORE = ("virtual environment", "packages")
-"""Parts that are made before there is a page."""
-BEHIND = (
+"""Parts that are installed before the first page."""
+BACKGROUND = (
     setup_status.VECTORS,
     setup_status.TRAINING,
     setup_status.TENSORFLOW,
@@ -40,7 +40,7 @@ BEHIND = (
 )
 DONE = "Set-up is done."
 LIMIT = 3600
-"""Seconds."""
+"""Timeout in seconds."""
 _LINE = re.compile(r"^(?P<part>[\w -]+): (?:.*, )?(?P<seconds>[\d.]+) s$")
 
 
@@ -53,7 +53,7 @@ def clean_environment(home: Path, port: int, cached: bool) -> dict[str, str]:
 
 
 class Terminal:
-    """What `make run` says, with the seconds from its start to each line."""
+    """Output of `make run`, with the seconds from its start to each line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.lines: list[tuple[float, str]] = []
@@ -65,21 +65,21 @@ class Terminal:
             self.lines.append((time.monotonic() - self._begun, line.rstrip()))
             sys.stderr.write(f"{self.lines[-1][0]:7.1f} {line}")
 
-    def said(self, text: str) -> float | None:
-        """When the line was said; None if it was not. Raises SystemExit where nothing more will be said."""
-        found = next((at for at, line in list(self.lines) if line == text), None)
-        if found is None and self._process.poll() is not None:
+    def time_of(self, text: str) -> float | None:
+        """Return the seconds to this line; None without it. Raises SystemExit if `make run` has ended."""
+        seconds = next((at for at, line in list(self.lines) if line == text), None)
+        if seconds is None and self._process.poll() is not None:
             raise SystemExit(f"`make run` ended with {self._process.returncode}.")
-        return found
+        return seconds
 
     def parts(self) -> dict[str, tuple[float, float]]:
-        """Of each part that is made: seconds that it took, and when it was done."""
+        """Return the duration of each installed part in seconds, and the seconds from the start to its end."""
         matches = [(at, _LINE.match(line)) for at, line in list(self.lines)]
         return {match["part"]: (float(match["seconds"]), at) for at, match in matches if match}
 
 
 def measure(cached: bool) -> dict[str, float]:
-    """Seconds by name."""
+    """Return the seconds by name."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -98,7 +98,7 @@ def measure(cached: bool) -> dict[str, float]:
         begun, terminal = time.monotonic(), Terminal(process)
         try:
             address = f"http://localhost:{port}/"
-            seconds_until(lambda: terminal.said("") or answers(f"{address}_stcore/health"), LIMIT)
+            seconds_until(lambda: terminal.time_of("") or answers(f"{address}_stcore/health"), LIMIT)
             found = {"answers": time.monotonic() - begun}
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium.find(), args=FLAGS.split())
@@ -107,7 +107,7 @@ def measure(cached: bool) -> dict[str, float]:
                 page.goto(address)
                 page.wait_for_selector("h3")
                 found["page"] = time.monotonic() - begun
-                seconds_until(lambda: terminal.said(DONE), LIMIT)
+                seconds_until(lambda: terminal.time_of(DONE), LIMIT)
                 page.locator(".st-key-set_up").wait_for(state="detached")
                 found["sentence_gone"] = time.monotonic() - begun
                 browser.close()
@@ -118,7 +118,7 @@ def measure(cached: bool) -> dict[str, float]:
     parts = terminal.parts()
     found |= {f"part: {name}": seconds for name, (seconds, _) in parts.items()}
     found["compiled"] = parts[setup_status.TRAINING][1]
-    found["all"] = terminal.said(DONE) or 0.0
+    found["all"] = terminal.time_of(DONE) or 0.0
     found["own"] = found["page"] - sum(parts[name][0] for name in BEFORE)
     return {name: round(seconds, 1) for name, seconds in found.items()}
 
@@ -126,7 +126,7 @@ def measure(cached: bool) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-cache", action="store_true", help="fetch every file anew")
+    parser.add_argument("--no-cache", action="store_true", help="download every file, without pip's cache")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
@@ -134,15 +134,15 @@ def main() -> None:
     found = measure(cached=not options.no_cache)
     rows = [
         *((name, found[f"part: {name}"]) for name in BEFORE),
-        *((f"{name}, behind the page", found[f"part: {name}"]) for name in BEHIND),
+        *((f"{name}, in the background", found[f"part: {name}"]) for name in BACKGROUND),
         ("until the server answers", found["answers"]),
-        ("until the first page is drawn", found["page"]),
-        ("of these the program's own", found["own"]),
+        ("until the first page is rendered", found["page"]),
+        ("of which the program itself", found["own"]),
         ("until the training step is compiled", found["compiled"]),
-        ("until all is done", found["all"]),
-        ("until the page says so no more", found["sentence_gone"]),
+        ("until installation is finished", found["all"]),
+        ("until the page no longer shows the installation", found["sentence_gone"]),
     ]
-    how = "every file fetched" if options.no_cache else "files that pip had kept"
+    how = "every file downloaded" if options.no_cache else "files from pip's cache"
     text = markdown((f"{machine_class()}; load {load:.1f} before; {how}", "seconds"), rows)
     values = found | {"load_before": round(load, 1), "every_file_fetched": options.no_cache}
     finish("setup", values, text, as_json=options.json, save=options.save)

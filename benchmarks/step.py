@@ -1,9 +1,9 @@
-"""One training step against its peers, interleaved in one run: ``python -m benchmarks.step [--json] [--save]``.
+"""Time of a training step compared with other libraries: ``python -m benchmarks.step [--json] [--save]``.
 
-Ours, private and not, with TDDL and CRF and with the reference back end; Keras's ordinary step of the same tagger;
-private steps of TensorFlow Privacy, and of Opacus where its environment is there. Sentences have CoNLL-like lengths and
-hardly a word twice, which is harder for ours than news is; the others get them padded to the batch's longest, as their
-users do, and Opacus packed too.
+Steps are interleaved. Compared are our step, private and not, with TDDL, with CRF and with the reference back end;
+Keras's non-private step of the same tagger; and private steps of TensorFlow Privacy, and of Opacus if its environment is
+installed. Sentences have CoNLL-like lengths and hardly repeat a word, which is harder for our step than news. The others
+get sentences padded to the longest in the batch, as their users do, and Opacus also packed ones.
 """
 
 import argparse
@@ -31,11 +31,11 @@ from engine.training.tensorflow_backend import TensorFlowBackend
 
 BATCH, DIMENSIONS, HIDDEN, TAGS, SENTENCES, WORDS = 32, 300, 100, 9, 4000, 20_000
 IN_A_ROW = 10
-"""Steps that each takes before the next has its turn."""
+"""Number of steps in a turn."""
 
 
 def sentences(number: int = SENTENCES) -> tuple[EncodedSplit, np.ndarray]:
-    """Random words and tags in sentences whose lengths are spread like CoNLL-2003's (mean 14.5, longest 113)."""
+    """Return random words and tags in sentences with lengths distributed as in CoNLL-2003 (mean 14.5, maximum 113)."""
     random = np.random.default_rng(0)
     lengths = np.clip(np.rint(random.gamma(1.5, 9.7, number)), 1, 113).astype(np.int64)
     rows = random.integers(0, WORDS, lengths.sum()).astype(np.int32)
@@ -70,9 +70,13 @@ def ours(
 
 
 def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[[int], None]:
-    """``train_on_batch`` of the same tagger in Keras's own layers, batches of a permutation.
+    """Return ``train_on_batch`` of the same tagger with Keras's layers, on batches of a permutation.
 
-    private: with TensorFlow Privacy's optimiser, each sentence a microbatch, in the graph that Keras compiles.
+    Args:
+        split: The sentences.
+        table: Word vectors, [words, dimensions].
+        private: Whether to use TensorFlow Privacy's optimiser with one sentence per microbatch, in the graph that Keras
+            compiles.
     """
     layers = tf.keras.layers
     inputs = tf.keras.Input((None, DIMENSIONS))
@@ -99,9 +103,10 @@ def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[
 
 @contextmanager
 def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
-    """Yield steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
+    """Yield steps of Opacus in its own environment, ``.venv-peers``; none if it is not installed.
 
-    ``python3.11 -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 opacus==1.6.0``, torch's CPU build.
+    ``python3.11 -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 opacus==1.6.0``, with the CPU build of
+    torch.
     """
     python = REPOSITORY / ".venv-peers" / "bin" / "python"
     if not python.exists():
@@ -111,23 +116,23 @@ def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
     order = np.random.default_rng(0).permutation(len(split))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdin is None or process.stdout is None:
-            raise SystemExit("Opacus cannot be talked to.")
-        ask, answer = process.stdin, process.stdout
+            raise SystemExit("The process of Opacus has no pipes.")
+        requests, answers = process.stdin, process.stdout
 
         def step(name: str, number: int) -> float:
             chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
-            ask.write(json.dumps({"name": name, "lengths": split.lengths[chosen].tolist()}) + "\n")
-            ask.flush()
-            return float(answer.readline())
+            requests.write(json.dumps({"name": name, "lengths": split.lengths[chosen].tolist()}) + "\n")
+            requests.flush()
+            return float(answers.readline())
 
         yield {name: partial(step, name) for name in ("pytorch_ms", "opacus_ms", "opacus_padded_ms")}
-        ask.close()
+        requests.close()
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each, after a fifth more to warm up")
+    parser.add_argument("--rounds", type=int, default=20, help="timed turns of each, after a fifth more for warm-up")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
     options = parser.parse_args()

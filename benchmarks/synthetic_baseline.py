@@ -1,11 +1,11 @@
-"""How hard the embedded corpus is: ``python -m benchmarks.synthetic_baseline [--json]``.
+"""Baselines on the embedded corpus: ``python -m benchmarks.synthetic_baseline [--json]``.
 
-Two taggers that need no neural network, trained on the training part and scored on the test part (strict entities):
+Two taggers without a neural network, trained on the training set and scored on the test set (strict, entity-level):
 
-- *majority*: each word gets the tag it has most often; an unknown word gets the commonest tag of the training words
+- *majority*: each word gets its most frequent tag. An unknown word gets the most frequent tag of the training words
   that occur once, separately for words with and without a capital. It sees no context, and should fail.
-- *context*: logistic regression over the word, its shape and ends, and the same for two words on either side, each
-  token by itself. It should do much better, or context would not help in this corpus.
+- *context*: logistic regression over the word, its shape and its suffix, and word and shape of two words on either
+  side, each token separately. It should do much better; otherwise context would not help in this corpus.
 """
 
 import argparse
@@ -23,7 +23,7 @@ Tags = list[list[str]]
 
 
 def majority(train: Sequence[Sentence], test: Sequence[Sentence], *, cased: bool = True) -> Tags:
-    """Tags of the test sentences by each word's commonest tag."""
+    """Tag the test sentences with the most frequent tag of each word."""
     known: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
         for token, tag in zip(sentence.tokens, sentence.tags, strict=True):
@@ -42,14 +42,17 @@ def majority(train: Sequence[Sentence], test: Sequence[Sentence], *, cased: bool
 
 
 def context(train: Sequence[Sentence], test: Sequence[Sentence]) -> Tags:
-    """Tags of the test sentences by a linear model over each token and two neighbours on either side."""
+    """Tag the test sentences with a linear model over each token and two neighbours on either side."""
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import SGDClassifier
 
     vectorizer = DictVectorizer()
     rows = vectorizer.fit_transform([row for sentence in train for row in _features(sentence.tokens)])
     model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=12, tol=None, random_state=0)
-    rows.indices, rows.indptr = rows.indices.astype("int32"), rows.indptr.astype("int32")  # all this model takes
+    rows.indices, rows.indptr = (
+        rows.indices.astype("int32"),
+        rows.indptr.astype("int32"),
+    )  # the index type that the model supports
     model.fit(rows, [tag for sentence in train for tag in sentence.tags])
     unseen = vectorizer.transform([row for sentence in test for row in _features(sentence.tokens)])
     tags = iter(model.predict(unseen))
@@ -76,7 +79,7 @@ def _shape(token: str) -> str:
 
 
 def measure() -> dict[str, EntityScores]:
-    """Baseline → scores on the test part."""
+    """Return the scores on the test set by baseline."""
     data = corpus()
     gold = [sentence.tags for sentence in data.test]
     return {

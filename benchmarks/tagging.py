@@ -1,8 +1,8 @@
-"""How fast any text is tagged: ``python -m benchmarks.tagging [--json] [--save]``.
+"""Time to tag a text: ``python -m benchmarks.tagging [--json] [--save]``.
 
-Seconds for 500 words as the page *Try* asks for them, by all published taggers, in the process that stays warm; and
-sentences a second by one linear tagger (ε = 1), from scores to entities with their confidence, once the features are
-there and with them (MiniLM twice, spaCy's finder). The sentences are those of the examples.
+Measured are the seconds for 500 words by all published taggers in the warm process, as on the page *Tag text*; and the
+sentences a second of one linear tagger (ε = 1), from scores to entities with confidence, with and without the time of
+the features (MiniLM twice, spaCy's NER tagger). The sentences are those of the examples.
 """
 
 import argparse
@@ -19,31 +19,31 @@ WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 
 
 def asked(app: Application) -> tuple[float, float]:
-    """Seconds for the first text of a fresh process, and for 500 words after it."""
-    wanted = [offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon]
-    every = "\n\n".join(example.text for example in examples().values()).split(" ")
+    """Return the seconds for the first text of a new process, and for 500 words after it."""
+    models = [offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon]
+    words = "\n\n".join(example.text for example in examples().values()).split(" ")
     start = time.perf_counter()
-    app.tagging.tag("Rosa met Ann in Ulm.", wanted)
+    app.tagging.tag("Rosa met Ann in Ulm.", models)
     first, times = time.perf_counter() - start, []
     for turn in range(TURNS):
         start = time.perf_counter()
-        app.tagging.tag(" ".join(every[turn : turn + WORDS]), wanted)
+        app.tagging.tag(" ".join(words[turn : turn + WORDS]), models)
         times.append(time.perf_counter() - start)
     app.close()
     return first, statistics.median(times)
 
 
 def rates(app: Application) -> tuple[float, float]:
-    """Sentences a second of one linear tagger, once features are there, and with them."""
+    """Return the sentences a second of one linear tagger: with cached features, and with their computation."""
     model = app.models.load(next(offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon == "1"))
     tagger = TextTagger(app.settings)
-    some = [sentence for example in examples().values() for sentence in split(example.text).sentences]
-    tagger.encode(some, model)
+    sentences = [sentence for example in examples().values() for sentence in split(example.text).sentences]
+    tagger.encode(sentences, model)
     start = time.perf_counter()
-    few = tagger.encode(some * FEW, model)
+    few = tagger.encode(sentences * FEW, model)
     read_off(model, few, app.settings.backend)
-    whole = len(some) * FEW / (time.perf_counter() - start)
-    many, times = tagger.encode(some * COPIES, model), []
+    whole = len(sentences) * FEW / (time.perf_counter() - start)
+    many, times = tagger.encode(sentences * COPIES, model), []
     for _ in range(TURNS):
         start = time.perf_counter()
         read_off(model, many, app.settings.backend)

@@ -1,10 +1,10 @@
-"""Makes ``engine/embeddings/public/`` from Wikigold's text and labels: ``python -m benchmarks.train_public_adapter``.
+"""Compute ``engine/embeddings/public/`` from Wikigold: ``python -m benchmarks.train_public_adapter``.
 
-The projection: mean and whitened main directions of two layers of the public language model. The adapter: changes of
-low rank to its weights (Hu et al. 2022), trained to find Wikigold's names; the head that finds them is thrown away.
-Nothing else is read, so whoever uses them spends no privacy of any corpus that is apart from Wikigold. Minutes on two
-cores. The checksums of all sentences that were read are kept beside them, by which a corpus is told that it is not
-apart; ``--checksums`` makes those alone.
+The projection has the mean and the whitened principal directions of two layers of the public language model. The
+adapter has low-rank changes to its weights (Hu et al. 2022), trained to tag Wikigold's entities; the head of this
+training is discarded. No other data is read, so both spend no privacy of a corpus that does not overlap with Wikigold.
+The checksums of all read sentences are saved too, to detect an overlap; ``--checksums`` computes them alone. Takes
+minutes on two cores.
 """
 
 import argparse
@@ -27,15 +27,15 @@ RANK, EPOCHS, RATE, PIECES, DROPOUT = 8, 8, 1e-3, 1024, 0.1
 def project(sentences: list[tuple[str, ...]]) -> None:
     """Fit and write the projection."""
     vectors = token_vectors(minilm.Encoder(minilm.weights()), sentences, LAYERS)
-    found = {}
-    for at, layer in enumerate(LAYERS):
-        mean = vectors[:, at].mean(0)
-        _, values, directions = np.linalg.svd(vectors[:, at] - mean, full_matrices=False)
+    arrays = {}
+    for index, layer in enumerate(LAYERS):
+        mean = vectors[:, index].mean(0)
+        _, values, directions = np.linalg.svd(vectors[:, index] - mean, full_matrices=False)
         spread = values[:KEPT] / np.sqrt(len(vectors))
-        found[f"mean{layer}"] = mean.astype(np.float32)
-        # Whitened, and then of unit length in all.
-        found[f"directions{layer}"] = (directions[:KEPT].T / spread / np.sqrt(KEPT)).astype(np.float16)
-    np.savez_compressed(PROJECTION, **found)
+        arrays[f"mean{layer}"] = mean.astype(np.float32)
+        # Whitened, then scaled so that all together have unit length.
+        arrays[f"directions{layer}"] = (directions[:KEPT].T / spread / np.sqrt(KEPT)).astype(np.float16)
+    np.savez_compressed(PROJECTION, **arrays)
 
 
 def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: int = 0) -> None:
@@ -63,8 +63,8 @@ def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: 
             changes = {name: variable for name, variable in trained.items() if not name.startswith("head")}
             last = minilm.Encoder(minilm.adapted(values, changes)).layers(ids, mask, cases)[-1]
             scores = tf.nn.dropout(last, DROPOUT) @ trained["head"] + trained["head bias"]
-            each = tf.nn.sparse_softmax_cross_entropy_with_logits(gold, scores)
-            loss = tf.reduce_sum(each * counted) / tf.reduce_sum(counted)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(gold, scores)
+            loss = tf.reduce_sum(losses * counted) / tf.reduce_sum(counted)
         gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), 1.0)
         optimiser.apply_gradients(zip(gradients, variables, strict=True))
         return loss
@@ -81,29 +81,31 @@ def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: 
             ids, words, mask = minilm.padded(pieces, batches[number])
             own = words >= 0
             first = own & (words != np.pad(words, ((0, 0), (1, 0)))[:, :-1])  # the first piece of each token
-            place = np.maximum(words, 0)
+            index = np.maximum(words, 0)
             counted = first.astype(np.float32)
-            losses.append(float(step(ids, mask, np.where(own, cases[place], 0), tags[place], counted)))
+            losses.append(float(step(ids, mask, np.where(own, cases[index], 0), tags[index], counted)))
         sys.stderr.write(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}, {time.monotonic() - begun:.0f} s\n")
     kept = {name: variable.numpy().astype(np.float16) for name, variable in trained.items() if "head" not in name}
     np.savez_compressed(minilm.ADAPTER, **kept)
 
 
 def main() -> int:
-    """Make all files, or the checksums alone."""
+    """Compute all files, or the checksums alone."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checksums", action="store_true", help="of the sentences that were read; trains nothing")
+    parser.add_argument(
+        "--checksums", action="store_true", help="compute the checksums of the read sentences; train nothing"
+    )
     only_checksums = parser.parse_args().checksums
-    found = corpus.resolve("wikigold", Settings.from_environment()).load()
+    wikigold = corpus.resolve("wikigold", Settings.from_environment()).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
-    contamination.write_checksums(found, ("projection", "adapter"))
+    contamination.write_checksums(wikigold, ("projection", "adapter"))
     if not only_checksums:
-        every = [sentence for part in (found.train, found.validation, found.test) for sentence in part]
-        index = {tag: number for number, tag in enumerate(found.tags)}
+        every = [sentence for split in (wikigold.train, wikigold.validation, wikigold.test) for sentence in split]
+        index = {tag: number for number, tag in enumerate(wikigold.tags)}
         tags = np.array([index[tag] for sentence in every for tag in sentence.tags], np.int32)
         sentences = [sentence.tokens for sentence in every]
         project(sentences)
-        adapt(sentences, tags, len(found.tags))
+        adapt(sentences, tags, len(wikigold.tags))
     for path in (PROJECTION, minilm.ADAPTER, contamination.CHECKSUMS):
         sys.stdout.write(f"{path.name}: {path.stat().st_size:,} bytes\n")
     return 0

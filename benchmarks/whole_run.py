@@ -1,7 +1,7 @@
-"""A whole run as a worker computes it, every scoring included: ``python -m benchmarks.whole_run [--json] [--save]``.
+"""Time of a whole run in a worker, scoring included: ``python -m benchmarks.whole_run [--json] [--save]``.
 
-Ten epochs at the paper's settings, σ = 1 and without privacy, with TDDL and CRF, one after another in one process that
-is warm, as a worker is; where the seconds of the first go; and how long one scoring of the test part takes.
+Ten epochs at the paper settings, with σ = 1 and without privacy, with TDDL and CRF, one after another in one warm
+process, like a worker's. Also the time of the first run by part, and the time to score the test set once.
 """
 
 import argparse
@@ -25,15 +25,15 @@ from engine.training.dpsgd import DPSGD, predict
 
 
 class Stopwatch:
-    """Adds up the seconds spent in functions that are replaced by timed ones."""
+    """Sum of the seconds in functions, which it replaces by timed ones."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._undo: list[tuple[Any, str, Any]] = []
 
-    def watch(self, name: str, place: Any, function: str) -> None:
-        """Time ``place.function`` as ``name`` until :meth:`stop`."""
-        original = getattr(place, function)
+    def watch(self, name: str, owner: Any, function: str) -> None:
+        """Time ``owner.function`` as ``name`` until :meth:`stop`."""
+        original = getattr(owner, function)
         self.seconds[name] = 0.0
 
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -43,13 +43,13 @@ class Stopwatch:
             finally:
                 self.seconds[name] += time.perf_counter() - start
 
-        self._undo.append((place, function, original))
-        setattr(place, function, timed)
+        self._undo.append((owner, function, original))
+        setattr(owner, function, timed)
 
     def stop(self) -> None:
-        """Put everything back."""
-        for place, function, original in self._undo:
-            setattr(place, function, original)
+        """Restore the original functions."""
+        for owner, function, original in self._undo:
+            setattr(owner, function, original)
 
 
 def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, float]:
@@ -60,16 +60,16 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 
 
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
-    """Sentences of the test part, and the quickest of five scorings of it."""
-    begun = setup.prepare(config, settings)
-    run, (side,) = begun.run, begun.sides
+    """Return the number of test sentences, and the seconds of the fastest of five scorings."""
+    prepared = setup.prepare(config, settings)
+    run, (side,) = prepared.run, prepared.sides
     encoded, tagger, backend = side.encoded, side.tagger, side.holding.backend
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
     transitions = tagger.views(run.weights)[-1].get("transitions")
     for _ in range(5):
         start = time.perf_counter()
-        found = predict(backend, decoder, run.weights, transitions, split, encoded.vectors, lambda: None)
-        score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
+        predicted = predict(backend, decoder, run.weights, transitions, split, encoded.vectors, lambda: None)
+        score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, predicted)))
         best = min(best, time.perf_counter() - start)
     return len(split), best
 
@@ -99,8 +99,8 @@ def main() -> None:
                     ("scoring", setup, "score"),
                     ("accounting", recorder, "spent"),
                 ]
-                for name, place, function in watched:
-                    watch.watch(name, place, function)
+                for name, owner, function in watched:
+                    watch.watch(name, owner, function)
             record, seconds = train(config, settings)
             watch.stop()
             parts = parts or {name: round(took, 1) for name, took in watch.seconds.items()}
@@ -125,7 +125,7 @@ def main() -> None:
     text = "\n\n".join(
         [
             markdown(("tagger", "σ", "seconds", "steps", "test F1"), [tuple(run.values()) for run in runs]),
-            markdown(("of the first run", "seconds"), list(parts.items())),
+            markdown(("part of the first run", "seconds"), list(parts.items())),
             f"One scoring of {sentences:,} test sentences: {once:.2f} s. Peak memory: {values['memory_mb']} MB.",
         ]
     )

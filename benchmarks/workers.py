@@ -1,10 +1,10 @@
-"""Runs beside each other on one machine: ``python -m benchmarks.workers [--corpus NAME] [--json] [--save]``.
+"""Parallel runs on one machine: ``python -m benchmarks.workers [--corpus NAME] [--json] [--save]``.
 
-First plain processes: runs after one another with all cores, side by side with one thread each, and side by side with
-all threads each, which collide. Then a cluster as the dashboard has it: two runs one after the other and two at once,
-how soon a warm worker starts the next run after it was asked for, and the most memory that a worker took. Last steps
-with the memory of each given back to the system, as the C library would have it, and kept: three processes of each.
-``--throughput`` measures 1, 2 and 4 runs side by side alone, in turns.
+First plain processes: sequential runs with all cores, parallel runs with one thread each, and parallel runs with all
+threads each, which compete. Then the cluster of the dashboard: two sequential and two parallel runs, the delay until a
+warm worker starts the next run, and the peak memory of a worker. Last training steps with memory returned to the system
+after each step, as the C library does by default, and with memory kept: three processes of each. ``--throughput``
+measures only 1, 2 and 4 parallel runs, in turns.
 """
 
 import argparse
@@ -34,17 +34,20 @@ from engine.settings import Settings
 EPOCHS = 3.0
 WORKERS, TURNS = (1, 2, 4), 3
 STARTS = 5
-"""Short runs whose delay is looked at."""
+"""Number of short runs whose start delay is measured."""
 COMMAND = [sys.executable, "-m", "benchmarks.workers"]
 
 
 def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
-    """Return the paper's settings with other epochs."""
+    """Return the paper settings with another number of epochs."""
     return SimulationConfig(corpus=corpus, training=TrainingConfig(epochs=epochs), seed=seed)
 
 
 def alone(corpus: str, seed: int) -> None:
-    """One run in this process; says when it is warm, waits for a line, and says how many processor seconds it took."""
+    """Compute one run in this process.
+
+    It writes a line when it is warm, waits for a line, and then writes its processor seconds.
+    """
     from engine.simulation import run, setup
 
     settings = Settings.from_environment()
@@ -60,8 +63,13 @@ def alone(corpus: str, seed: int) -> None:
 
 
 def side_by_side(corpus: str, runs: int, threads: int) -> tuple[float, float]:
-    """Wall seconds until as many runs are done, each in a process with so many threads, all started at once; and the
-    processor seconds that a run took, mean."""
+    """Return the wall seconds until parallel runs are finished, and the mean processor seconds of a run.
+
+    Args:
+        corpus: Name of the corpus.
+        runs: Number of runs, each in a process of its own.
+        threads: Threads of each process.
+    """
     command = [*COMMAND, "--corpus", corpus, "--alone"]
     processes = [
         subprocess.Popen(
@@ -75,7 +83,7 @@ def side_by_side(corpus: str, runs: int, threads: int) -> tuple[float, float]:
     ]
     for process in processes:
         if process.stdout is None or process.stdout.readline() != "warm\n":
-            raise SystemExit("A run did not become warm.")
+            raise SystemExit("A run failed during warm-up.")
     start = time.perf_counter()
     for process in processes:
         if process.stdin:
@@ -88,25 +96,28 @@ def side_by_side(corpus: str, runs: int, threads: int) -> tuple[float, float]:
 
 
 def throughput(corpus: str) -> list[dict[str, float]]:
-    """Of each number of workers, with one thread each: wall seconds until each has done a run, and processor seconds of
-    a run; medians of turns. On a machine with other work the second tells more."""
-    found: dict[int, list[tuple[float, float]]] = {number: [] for number in WORKERS}
+    """Return wall seconds until each worker has finished a run, and processor seconds of a run, by number of workers.
+
+    Workers have one thread each; values are medians over turns. On a machine with other work processor seconds are more
+    reliable.
+    """
+    times: dict[int, list[tuple[float, float]]] = {number: [] for number in WORKERS}
     for number in WORKERS * TURNS:
-        found[number].append(side_by_side(corpus, number, 1))
+        times[number].append(side_by_side(corpus, number, 1))
     return [
         {"workers": number}
-        | dict(zip(("wall_s", "processor_s"), map(statistics.median, zip(*each, strict=True)), strict=True))
-        for number, each in found.items()
+        | dict(zip(("wall_s", "processor_s"), map(statistics.median, zip(*turns, strict=True)), strict=True))
+        for number, turns in times.items()
     ]
 
 
 class Cluster:
-    """Workers in a home of their own, as a dashboard would start them."""
+    """Workers with a home of their own, started as by a dashboard."""
 
     def __init__(self, home: str, corpus: str) -> None:
         self.settings = replace(Settings.from_environment(), home=Path(home), store_url=f"sqlite:///{home}/runs.sqlite")
         self.runs, self.corpus, self.seed, self.memory = Application(self.settings), corpus, 1000, 0
-        self._looked = 0.0
+        self._measured = 0.0
 
     def submit(self, epochs: float) -> str:
         """Queue a new run."""
@@ -114,26 +125,26 @@ class Cluster:
         return self.runs.runs.submit(configured(self.corpus, self.seed, epochs), owner_pid=os.getpid()).run_id
 
     def wait(self, *identities: str) -> float:
-        """Wall seconds until these are done; the workers' memory is looked at meanwhile."""
+        """Wait until these runs are finished and measure the workers' memory meanwhile; return the wall seconds."""
         start = time.perf_counter()
         for identity in identities:
             while not (status := self.runs.queries.status(identity)).state.final:
-                if time.perf_counter() - self._looked > 2:  # a look costs time of the same cores
-                    self._look()
+                if time.perf_counter() - self._measured > 2:  # a measurement uses the same cores
+                    self._measure_memory()
                 time.sleep(0.1)
             if status.state != RunState.DONE:
                 raise SystemExit(f"A run failed: {status.error}")
         return time.perf_counter() - start
 
     def delay(self) -> float:
-        """Seconds from asking for a short run to its worker's start on it."""
+        """Return the seconds from the submission of a short run to its start by a worker."""
         identity = self.submit(0.05)
         self.wait(identity)
         status = self.runs.queries.status(identity)
         return float(status.started or 0) - float(status.created or 0)
 
-    def _look(self) -> None:
-        self._looked = time.perf_counter()
+    def _measure_memory(self) -> None:
+        self._measured = time.perf_counter()
         process = ClusterFiles(self.settings).process()
         for worker in process.children(recursive=True) if process else ():
             with suppress(psutil.NoSuchProcess):
@@ -142,7 +153,7 @@ class Cluster:
 
 
 def in_cluster(corpus: str) -> dict[str, float]:
-    """Seconds and megabytes by name."""
+    """Return seconds and megabytes of runs in the cluster by name."""
     with tempfile.TemporaryDirectory() as home:
         cluster = Cluster(home, corpus)
         try:
@@ -162,7 +173,7 @@ def in_cluster(corpus: str) -> dict[str, float]:
 
 
 def steps_ms(keep: bool) -> float:
-    """Return the median of private steps in this process; keep: whether memory is kept as the engine does."""
+    """Return the median milliseconds of private steps; ``keep``: whether memory is kept, as the engine does."""
     from benchmarks.step import ours, sentences
     from engine.training.compiled import backend
 
@@ -179,7 +190,7 @@ def steps_ms(keep: bool) -> float:
 
 
 def measure(corpus: str) -> dict[str, Any]:
-    """Everything, seconds and milliseconds by name."""
+    """Return all measurements by name, in seconds and milliseconds."""
     cores = os.cpu_count() or 1
     values: dict[str, Any] = {"corpus": corpus, "epochs": EPOCHS, "cores": cores}
     values["in_turn_s"] = round(sum(side_by_side(corpus, 1, cores)[0] for _ in range(cores)), 1)
@@ -201,7 +212,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="conll2003", help="default: conll2003")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result for the page Performance")
-    parser.add_argument("--throughput", action="store_true", help="1, 2 and 4 runs side by side, and nothing else")
+    parser.add_argument("--throughput", action="store_true", help="measure only 1, 2 and 4 parallel runs")
     parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--steps", choices=("kept", "given"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -212,27 +223,32 @@ def main() -> None:
         sys.stdout.write(json.dumps(steps_ms(options.steps == "kept")) + "\n")
         return
     if options.throughput:
-        each = throughput(options.corpus)
-        lines = [(row["workers"], *(f"{row[name]:.1f}" for name in ("wall_s", "processor_s"))) for row in each]
-        text = markdown(("workers, one thread each", "s until each has done a run", "processor, s a run"), lines)
+        by_workers = throughput(options.corpus)
+        lines = [(row["workers"], *(f"{row[name]:.1f}" for name in ("wall_s", "processor_s"))) for row in by_workers]
+        text = markdown(("workers, one thread each", "s until each has finished a run", "processor, s a run"), lines)
         finish(
-            "throughput", {"corpus": options.corpus, "by_workers": each}, text, as_json=options.json, save=options.save
+            "throughput",
+            {"corpus": options.corpus, "by_workers": by_workers},
+            text,
+            module="workers --throughput",
+            as_json=options.json,
+            save=options.save,
         )
         return
     values = measure(options.corpus)
     cores = values["cores"]
     rows = [
-        (f"{cores} runs of {EPOCHS:g} epochs one after another, all cores each", values["in_turn_s"]),
-        (f"{cores} runs side by side, one thread each", values["one_thread_each_s"]),
-        (f"{cores} runs side by side, {cores} threads each", values["all_threads_each_s"]),
-        ("two runs in the cluster, one after the other", values["cluster_in_turn_s"]),
-        ("two runs in the cluster, asked for at once", values["cluster_together_s"]),
-        (f"from asking to a warm worker's start, median of {STARTS}", values["start_s"]),
-        ("the slowest of those", values["slowest_start_s"]),
+        (f"{cores} sequential runs of {EPOCHS:g} epochs, all cores each", values["in_turn_s"]),
+        (f"{cores} parallel runs, one thread each", values["one_thread_each_s"]),
+        (f"{cores} parallel runs, {cores} threads each", values["all_threads_each_s"]),
+        ("two sequential runs in the cluster", values["cluster_in_turn_s"]),
+        ("two parallel runs in the cluster", values["cluster_together_s"]),
+        (f"from submission to start by a warm worker, median of {STARTS}", values["start_s"]),
+        ("from submission to start, slowest", values["slowest_start_s"]),
     ]
     text = markdown(("", "seconds"), rows)
-    text += f"\n\nMost memory of a worker: {values['worker_memory_mb']} MB. A private step: "
-    text += f"{values['memory_kept_ms']} ms with memory kept, {values['memory_given_back_ms']} ms with it given back."
+    text += f"\n\nPeak memory of a worker: {values['worker_memory_mb']} MB. A private step: "
+    text += f"{values['memory_kept_ms']} ms with memory kept, {values['memory_given_back_ms']} ms with memory returned."
     finish("workers", values, text, as_json=options.json, save=options.save)
 
 

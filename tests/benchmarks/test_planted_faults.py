@@ -45,12 +45,12 @@ def test_faults_have_names_of_their_own_and_cover_each_area():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"before": "a * b"}, "stands 0 times in adding.py"),
-        ({"before": "a"}, "stands 3 times in adding.py"),
-        ({"file": "gone.py"}, "stands 0 times in gone.py"),
-        ({"after": "a + b"}, "the text after is the text before"),
-        ({"tests": ("test_gone.py",)}, "test_gone.py is not there"),
-        ({"tests": ("test_adding.py::test_two",)}, "test_adding.py::test_two is not there"),
+        ({"before": "a * b"}, "occurs 0 times in adding.py"),
+        ({"before": "a"}, "occurs 3 times in adding.py"),
+        ({"file": "gone.py"}, "occurs 0 times in gone.py"),
+        ({"after": "a + b"}, "the text after equals the text before"),
+        ({"tests": ("test_gone.py",)}, "test_gone.py does not exist"),
+        ({"tests": ("test_adding.py::test_two",)}, "test_adding.py::test_two does not exist"),
     ],
 )
 def test_a_fault_that_does_not_fit_is_reported(folder, changes, words):
@@ -82,7 +82,7 @@ def test_tests_that_hang_are_ended_and_have_found_the_fault(folder):
     (folder / "test_adding.py").write_text("import time\n\ntime.sleep(600)\n")
     result = planted_faults.run_tests(folder, FAULT.tests, 0.2, folder / "pytest.txt", keep_code=False)
     assert result.found
-    assert "not over after" in result.test
+    assert "timeout after" in result.test
 
 
 def test_tests_that_cannot_be_run_find_nothing(folder):

@@ -17,7 +17,7 @@ use."""
 def test_sessions_that_watch_live_runs_are_all_answered(tmp_path, monkeypatch):
     monkeypatch.setenv("EPSILON_DATA_DIR", "")
     monkeypatch.setattr(sessions, "WATCHES_SECONDS", 10.0)
-    seen = sessions.of_its_own(SESSIONS, SECONDS, tmp_path)
+    seen = sessions.measure_own(SESSIONS, SECONDS, tmp_path)
     assert seen.faults == []
     assert len(seen.opened) == SESSIONS
     assert len(seen.took) >= SESSIONS
