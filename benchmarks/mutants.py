@@ -79,7 +79,7 @@ ours only affect speed.
 """
 _FAILURE = re.compile(r"(?:FAILED|ERROR) (\S.*)")
 _SLOW, _MIN_SECONDS = 8.0, 30.0
-"""Timeout of a mutant: a multiple of the tests' time without a mutation, and at least some seconds; it is killed then."""
+"""Timeout of a mutant: a multiple of the tests' time without a mutation, and at least some seconds."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Time of a training step compared with other libraries: ``python -m benchmarks.step [--json] [--save]``.
 
 Steps are interleaved. Compared are our step, private and not, with TDDL, with CRF and with the reference back end;
-Keras's non-private step of the same tagger; and private steps of TensorFlow Privacy, and of Opacus if its environment is
-installed. Sentences have CoNLL-like lengths and hardly repeat a word, which is harder for our step than news. The others
-get sentences padded to the longest in the batch, as their users do, and Opacus also packed ones.
+Keras's non-private step of the same tagger; and private steps of TensorFlow Privacy, and of Opacus if its environment
+is installed. Sentences have CoNLL-like lengths and hardly repeat a word, which is harder for our step than news. The
+others get sentences padded to the longest in the batch, as their users do, and Opacus also packed ones.
 """
 
 import argparse
