@@ -70,7 +70,7 @@ def recipe(port: int) -> str:
     """The code of the text, for loopback."""
     text = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?SLURMCluster.*?)```", text, re.DOTALL)
-    here = code.replace('{"port": membership.PORT,', f'{{"host": "127.0.0.1", "port": {port},')
+    here = code.replace('{"port": remote_workers.PORT,', f'{{"host": "127.0.0.1", "port": {port},')
     assert here != code
     return here
 
