@@ -81,7 +81,7 @@ def test_a_speed_figure_has_its_processor_beside_it(name):
 def test_each_page_has_its_place_among_the_numbers():
     """Find each page by its title in the navigation; *Account* is called as its user is."""
     titles = re.findall(r'_page\(\s*"\w+", "([^"]+)"', (REPOSITORY / "app.py").read_text())
-    table = (REPOSITORY / "docs" / "metrics.md").read_text().split("## Page by page")[1].split("\n## ")[0]
+    table = (REPOSITORY / "docs" / "metrics.md").read_text().split("## Figures by page")[1].split("\n## ")[0]
     assert len(titles) >= 18
     assert [title for title in [*titles, "Account"] if f"\n| *{title}*" not in table] == []
 
