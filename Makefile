@@ -1,18 +1,18 @@
-# make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
-#                  only runs need is set up behind it
-# make test        sets up what is missing, then runs the tests, those in a browser too, but for what takes hours
-# make check       lint, types and the tests that a change touches, in a minute and a half (BASE=REV: since that commit)
-# make nightly     runs that as well: processes killed at 50 moments, 500 runs in a row, long fuzzing
-# make lint        ruff and mypy
-# make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
-# make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
-# make results     makes what is missing of the published runs, cached_results/; five hours on two cores
-# make audit       asks today's list of known weaknesses of packages (OSV=address for another than osv.dev)
-# make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
-# make postgresql  adds the driver for a store of runs on PostgreSQL (docs/deploy.md)
-# make federation  makes .venv-federation: what a party of a real federation runs (docs/deploy.md)
-# make lock        makes the lists of pinned packages anew from the short ones, *.in (UPGRADE="--upgrade" for newer ones)
-# make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
+# make run         installs the parts that pages need, then opens the dashboard on localhost (PORT=9000: another port);
+#                  installs the parts that only runs need in the background
+# make test        installs missing parts, then runs the tests, browser tests included, except those that take hours
+# make check       runs lint, types and the tests that import a changed file, in a minute and a half (BASE=REV: since REV)
+# make nightly     runs all tests: processes killed at 50 moments, 500 runs in a row, long fuzzing
+# make lint        runs ruff and mypy, and searches for secrets
+# make sbom        lists the installed packages with their licences, in CycloneDX format: sbom.json
+# make setup       installs only: the virtual environment .venv, the pinned packages, the word vectors
+# make results     computes missing published runs, cached_results/; five hours on two cores
+# make audit       queries the current list of vulnerabilities of packages (OSV=address: another than osv.dev)
+# make coverage    runs all tests except browser tests, and reports line and branch coverage
+# make postgresql  installs the driver for a store of runs on PostgreSQL (docs/deploy.md)
+# make federation  creates .venv-federation, the environment of a party of a real federation (docs/deploy.md)
+# make lock        creates the lists of pinned packages from the short ones, *.in (UPGRADE="--upgrade": newer versions)
+# make vectors-lg  installs the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python
 
@@ -22,8 +22,8 @@ run: $(PYTHON)
 	@$(PYTHON) -m engine.setup.install --pages
 	@$(PYTHON) -m engine.serve
 
-# Three processes on two cores, each with a file at a time: fixtures of a file are made once. One has the browser, and
-# one begins with clusters and the federation: both wait more than they compute.
+# Three processes on two cores, each with one file at a time, so that fixtures of a file are created once. One process has
+# the browser, and one starts with clusters and the federation: both wait more than they compute.
 PYTEST := $(PYTHON) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 OPTIONS :=
 test: setup-tests
@@ -47,11 +47,11 @@ lint: setup-tests
 	  detect_secrets.pre_commit_hook --disable-plugin HexHighEntropyString --disable-plugin Base64HighEntropyString \
 	  --exclude-lines CHANGE-ME
 
-# Without what changes each time: the same packages give the same file.
+# Reproducible: the same packages give the same file.
 sbom: setup-tests
 	$(PYTHON) -m cyclonedx_py environment .venv --output-reproducible --output-file sbom.json
 
-# An environment of its own, made by uv: what pip-audit needs does not go with TensorFlow's pins.
+# A separate environment, created by uv: the dependencies of pip-audit conflict with TensorFlow's pins.
 OSV := https://api.osv.dev/v1/query
 audit: setup-tests
 	@failed=0; for list in requirements.txt tests/requirements.txt federation/requirements.txt engine/setup/*.txt; do \
@@ -63,7 +63,7 @@ audit: setup-tests
 coverage: setup-tests
 	$(PYTEST) --cov -m "not browser"
 
-# What a list says already stays as it is. The Python of the vectors is what they declare, not what they need.
+# Existing pins do not change. The vectors' package declares a newer Python than it needs.
 LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --annotation-style line \
   --custom-compile-command "make lock" $(UPGRADE)
 DATA := --no-deps --python-version 3.13
@@ -91,7 +91,7 @@ vectors-lg: setup
 postgresql: setup
 	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes --no-deps -r engine/setup/postgresql.txt
 
-# Flower's pins are not those of the product, hence an environment of its own; it needs no .venv. Whole or not at all.
+# Flower's pins conflict with the product's, hence a separate environment; it needs no .venv. `installed` marks it complete.
 FEDERATION := .venv-federation
 FEDERATION_LISTS := federation/requirements.txt engine/setup/vectors.txt
 FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
@@ -106,7 +106,7 @@ $(FEDERATION)/installed: $(FEDERATION_LISTS)
 	$(FEDERATION_PIP) --ignore-requires-python -r engine/setup/vectors.txt
 	@touch $@
 
-# TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.
+# TensorFlow Privacy has no release for Python 3.12 or later, so the environment needs Python 3.11.
 $(PYTHON):
 	@begun=$$(date +%s); echo "virtual environment …" >&2; \
 	made() { echo "virtual environment: $$(($$(date +%s) - begun)) s" >&2; exit 0; }; \
