@@ -1,11 +1,10 @@
 """Files that runs share: corpora by checksum, encoded arrays, features, layouts, checkpoints, models.
 
-Each has a name such as ``layouts/3f2a.npz`` and lies below one address: a folder of this machine by default, or any
-address that fsspec knows (a shared folder, an object store), so that a worker on another machine finds by name what it
-needs. What is read is a file here, since arrays are memory-mapped: where the address is elsewhere it is brought to a
-folder of this machine first, once.
+Each has a name such as ``layouts/3f2a.npz`` below one root: a local folder by default, or any URL that fsspec supports
+(a shared folder, an object store). Workers on other machines thus find every file by name. Reads return a local file,
+since arrays are memory-mapped; a file at a remote URL is first downloaded once to a local cache folder.
 
-Everything is written whole, and then takes its place: a reader, or a crash, sees the old one or the new one.
+All writes are atomic: a reader, or a crash, sees either the old file or the new one.
 """
 
 import fcntl
@@ -23,47 +22,54 @@ from typing import IO, Any
 from engine.errors import StoreError
 
 _PASSING = ".passing-"
-"""How the folders begin in which files are written before they take their place."""
+"""Prefix of the temporary folders in which files are written before they are renamed."""
 _POLL = 0.2
-"""Seconds between two looks at a lock that another process has."""
+"""Seconds between two attempts to take a lock that another process holds."""
 
 
 @contextmanager
 def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Path]:
-    """A path to write a file at, or a folder to fill, which becomes ``path`` at the end of the block; nothing remains
-    where the block raises. A folder that is there already stays as it is.
+    """Yield a temporary path that is renamed to ``path`` at the end of the block.
 
-    what: begins the sentence of the StoreError that is raised where it cannot be written.
+    If the block raises, nothing remains. A folder that already exists is left unchanged.
+
+    Args:
+        path: Path of the new file or folder.
+        what: First words of the error message.
+        folder: Whether ``path`` is a folder, which the block fills.
+
+    Raises:
+        StoreError: If it cannot be written.
     """
-    passing: Path | None = None
+    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path.parent)
-        passing = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_PASSING}{os.getpid()}@{socket.gethostname()}@"))
-        made = passing / path.name
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_PASSING}{os.getpid()}@{socket.gethostname()}@"))
+        target = temporary / path.name
         if folder:
-            made.mkdir()
-        yield made
+            target.mkdir()
+        yield target
         if not folder:
-            with made.open("rb") as file:
+            with target.open("rb") as file:
                 os.fsync(file.fileno())
-            os.replace(made, path)
+            os.replace(target, path)
         elif not path.exists():
-            with suppress(FileExistsError):  # somebody else was first, with the same content
-                made.rename(path)
+            with suppress(FileExistsError):  # another process was first, with the same content
+                target.rename(path)
     except OSError as error:
         raise StoreError(f"{what} cannot be written to {path}: {error.strerror or error}.") from error
     finally:
-        if passing is not None:
-            shutil.rmtree(passing, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes of this machine had begun to write when they were killed."""
-    for left in folder.glob(f"{_PASSING}*"):
-        pid, host, *_ = (*left.name.removeprefix(_PASSING).split("@"), "")
+    """Remove the temporary folders of processes of this machine that were killed."""
+    for entry in folder.glob(f"{_PASSING}*"):
+        pid, host, *_ = (*entry.name.removeprefix(_PASSING).split("@"), "")
         if host == socket.gethostname() and pid.isdigit() and not _lives(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _locked(file: IO[str]) -> bool:
@@ -79,14 +85,18 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         pass
     return True
 
 
 class ArtifactStore:
-    """address: of the folder that holds them. near: folder of this machine for copies of what lies elsewhere, unused
-    where the address is a path."""
+    """The files that runs share, below one folder or URL.
+
+    Args:
+        address: Folder or fsspec URL that holds them.
+        near: Local folder for copies of remote files; unused if ``address`` is a path.
+    """
 
     def __init__(self, address: str, near: Path) -> None:
         self.elsewhere = "://" in address and not address.startswith("file://")
@@ -94,41 +104,59 @@ class ArtifactStore:
         self.folder = near if self.elsewhere else Path(address.removeprefix("file://"))
 
     def local_path(self, name: str) -> Path:
-        """Where the file or folder ``name`` lies on this machine, whether it is there or not. Raises StoreError for a
-        name that leaves the folder."""
+        """Return the local path of the file or folder ``name``, whether it exists or not.
+
+        Raises:
+            StoreError: If the name leads outside the folder.
+        """
         parts = PurePosixPath(name).parts
         if not parts or ".." in parts or PurePosixPath(name).is_absolute():
-            raise StoreError(f"{name!r} is no name for a file that runs share.")
+            raise StoreError(f"{name!r} is not a valid name of a shared file.")
         return self.folder.joinpath(*parts)
 
     def get(self, name: str, *, changes: bool = False) -> Path | None:
-        """The file or folder on this machine; None if there is none. changes: whether it may have been replaced since
-        it was last brought here. Raises StoreError."""
+        """Return the local path of a file or folder; None if there is none.
+
+        Args:
+            name: Name of the file or folder.
+            changes: Whether it may have been replaced since it was last downloaded.
+
+        Raises:
+            StoreError: If it cannot be downloaded.
+        """
         path = self.local_path(name)
         if self.elsewhere and (changes or not path.exists()):
-            self._bring(name, path)
+            self._download(name, path)
         return path if path.exists() else None
 
     def sync_folder(self, folder: str) -> None:
-        """Have all files of a folder on this machine, as they are now. Raises StoreError."""
+        """Download the current versions of all files of a folder. Raises StoreError."""
         if self.elsewhere:
             for name in self.sizes(folder):
                 self.get(name, changes=True)
 
     @contextmanager
     def write(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
-        """As :func:`atomic_write`, for the file or folder ``name``."""
+        """Write the file or folder ``name`` as :func:`atomic_write` does, and upload it if the root is remote."""
         path = self.local_path(name)
-        with atomic_write(path, what, folder=folder) as made:
-            yield made
+        with atomic_write(path, what, folder=folder) as target:
+            yield target
         if self.elsewhere:
-            self._send(name, path, what)
+            self._upload(name, path, what)
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold the lock of the file or folder ``name``, for what takes so long that two processes of this machine shall
-        not both make it. waiting: called again and again while another has it; it may raise. The lock ends with the
-        process that holds it. Raises StoreError."""
+        """Hold the lock of the file or folder ``name``, so that two processes of this machine do not both make it.
+
+        The lock ends with the process that holds it.
+
+        Args:
+            name: Name of the file or folder.
+            waiting: Callback while another process holds the lock, every ``_POLL`` seconds; it may raise.
+
+        Raises:
+            StoreError: If the lock file cannot be written.
+        """
         lock = self.local_path(f"locks/{name}")
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
@@ -142,18 +170,18 @@ class ArtifactStore:
             yield
 
     def held(self, name: str) -> bool:
-        """Whether a process of this machine holds the lock of the file or folder ``name``."""
+        """Return whether a process of this machine holds the lock of the file or folder ``name``."""
         try:
             with self.local_path(f"locks/{name}").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # nobody has ever held it
+        except OSError:  # the lock has never been taken
             return False
         return False
 
     def remove(self, name: str) -> None:
-        """Forget the file or folder, where there is one. Raises StoreError."""
+        """Delete the file or folder if it exists. Raises StoreError."""
         path = self.local_path(name)
         try:
             if path.is_dir():
@@ -162,21 +190,21 @@ class ArtifactStore:
                 path.unlink(missing_ok=True)
             if self.elsewhere:
                 system, root = self._system()
-                for place in (f"{root}/{name}", f"{root}/{name}.tar"):
-                    if system.exists(place):
-                        system.rm(place)
+                for address in (f"{root}/{name}", f"{root}/{name}.tar"):
+                    if system.exists(address):
+                        system.rm(address)
         except OSError as error:
             raise StoreError(f"{name} cannot be removed: {error.strerror or error}.") from error
 
     def forget(self, folder: str, start: str) -> None:
-        """Remove all in a folder whose names begin so. Raises StoreError."""
-        here = self.local_path(folder)
-        names = {place.name for place in here.iterdir()} if here.is_dir() else set()
+        """Delete all entries of a folder whose names begin with ``start``. Raises StoreError."""
+        path = self.local_path(folder)
+        names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
         try:
             if self.elsewhere:
                 system, root = self._system()
-                there = system.ls(f"{root}/{folder}", detail=False) if system.exists(f"{root}/{folder}") else []
-                names |= {PurePosixPath(each).name.removesuffix(".tar") for each in there}
+                listed = system.ls(f"{root}/{folder}", detail=False) if system.exists(f"{root}/{folder}") else []
+                names |= {PurePosixPath(entry).name.removesuffix(".tar") for entry in listed}
         except OSError as error:
             raise StoreError(f"{folder} cannot be listed: {error.strerror or error}.") from error
         for name in sorted(names):
@@ -184,12 +212,12 @@ class ArtifactStore:
                 self.remove(f"{folder}/{name}")
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Bytes of each file in a folder, by name. Raises StoreError."""
+        """Return the size in bytes of each file in a folder, by name. Raises StoreError."""
         try:
             if not self.elsewhere:
-                place = self.local_path(folder)
-                found = sorted(place.iterdir()) if place.is_dir() else []
-                return {f"{folder}/{file.name}": file.stat().st_size for file in found if file.is_file()}
+                path = self.local_path(folder)
+                entries = sorted(path.iterdir()) if path.is_dir() else []
+                return {f"{folder}/{file.name}": file.stat().st_size for file in entries if file.is_file()}
             system, root = self._system()
             if not system.exists(f"{root}/{folder}"):
                 return {}
@@ -207,35 +235,35 @@ class ArtifactStore:
             raise StoreError(f"The artifact URL (EPSILON_ARTIFACT_URL) is invalid: {error}.") from error
         return system, str(root).rstrip("/")
 
-    def _bring(self, name: str, path: Path) -> None:
-        """A folder lies there as one tar file: what is put in one piece is seen in one piece."""
+    def _download(self, name: str, path: Path) -> None:
+        """Download a file or folder. A remote folder is one tar file, so that readers never see a part of it."""
         system, root = self._system()
         try:
             if system.exists(f"{root}/{name}.tar"):
-                with atomic_write(path, f"The copy of {name}", folder=True) as made:
-                    whole = made.with_name("whole.tar")
-                    system.get_file(f"{root}/{name}.tar", str(whole))
-                    with tarfile.open(whole) as file:
-                        file.extractall(made, filter="data")
+                with atomic_write(path, f"The copy of {name}", folder=True) as target:
+                    tar = target.with_name("whole.tar")
+                    system.get_file(f"{root}/{name}.tar", str(tar))
+                    with tarfile.open(tar) as file:
+                        file.extractall(target, filter="data")
             elif system.isfile(f"{root}/{name}"):
-                with atomic_write(path, f"The copy of {name}") as made:
-                    system.get_file(f"{root}/{name}", str(made))
+                with atomic_write(path, f"The copy of {name}") as target:
+                    system.get_file(f"{root}/{name}", str(target))
         except (OSError, tarfile.TarError) as error:
-            raise StoreError(f"{name} cannot be brought from where runs share their files: {error}.") from error
+            raise StoreError(f"{name} cannot be downloaded from the artifact URL: {error}.") from error
 
-    def _send(self, name: str, path: Path, what: str) -> None:
+    def _upload(self, name: str, path: Path, what: str) -> None:
         system, root = self._system()
         try:
-            place = f"{root}/{name}"
-            system.makedirs(place.rsplit("/", 1)[0], exist_ok=True)
+            target = f"{root}/{name}"
+            system.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
             if not path.is_dir():
-                system.put_file(str(path), place)
+                system.put_file(str(path), target)
                 return
-            with tempfile.TemporaryDirectory() as passing:
-                whole = Path(passing) / "whole.tar"
-                with tarfile.open(whole, "w") as file:
-                    for each in sorted(path.iterdir()):
-                        file.add(each, each.name)
-                system.put_file(str(whole), f"{place}.tar")
+            with tempfile.TemporaryDirectory() as temporary:
+                tar = Path(temporary) / "whole.tar"
+                with tarfile.open(tar, "w") as file:
+                    for entry in sorted(path.iterdir()):
+                        file.add(entry, entry.name)
+                system.put_file(str(tar), f"{target}.tar")
         except (OSError, tarfile.TarError) as error:
-            raise StoreError(f"{what} cannot be sent to where runs share their files: {error}.") from error
+            raise StoreError(f"{what} cannot be uploaded to the artifact URL: {error}.") from error

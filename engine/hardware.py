@@ -1,4 +1,4 @@
-"""What kind of machine this is: as it stands beside figures that were measured on it, and as compiled code uses it."""
+"""Processor, caches and memory of this machine, for benchmark results and for compiled code."""
 
 import os
 import platform
@@ -13,29 +13,38 @@ from pathlib import Path
 import psutil
 
 FIRST_CACHE, SECOND_CACHE = 32 * 2**10, 512 * 2**10
-"""Bytes for a thread where nothing says how large the caches are: common sizes, rather small ones."""
+"""Bytes per thread if the cache sizes are unknown: common sizes, on the small side."""
 _CPUS = "sys/devices/system/cpu"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def lower_priority(niceness: int) -> None:
-    """Let others that want the processor have more of it than this process and those that it starts: where both want
-    one core, three times as much at a niceness of 5, ten times at 10.
+    """Lower the priority of this process and its children.
 
-    Linux shares cores out among sessions before it looks at the nice values within each (autogroups, sched(7)). So
-    where this process leads a session, that one gets the value too.
+    Where both compete for one core, another process gets three times as much of it at a niceness of 5, ten times at 10.
+    Linux divides cores among sessions before it reads the nice values within each (autogroups, sched(7)). If this
+    process leads a session, the session therefore gets the value too.
+
+    Args:
+        niceness: Nice value to add.
     """
     os.nice(niceness)
     if os.getsid(0) == os.getpid():
-        with suppress(OSError):  # not Linux, or one that does not do so
+        with suppress(OSError):  # not Linux, or a kernel without autogroups
             Path("/proc/self/autogroup").write_text(str(niceness))
 
 
 @dataclass(frozen=True)
 class Processor:
-    """What a process may use of its machine. cores: physical ones, at least 1; threads: hyper-threads of them.
-    first_cache, second_cache: bytes of the data cache next to a core and of the one behind it that each hyper-thread
-    has when all that share one are busy."""
+    """The share of the machine's processor that this process may use.
+
+    Attributes:
+        name: Model name.
+        cores: Physical cores, at least 1.
+        threads: Hyper-threads of these cores.
+        first_cache: Bytes of the first-level data cache for each hyper-thread when all that share it are busy.
+        second_cache: Bytes of the second-level cache for each hyper-thread, likewise.
+    """
 
     name: str
     cores: int
@@ -45,31 +54,35 @@ class Processor:
 
     @property
     def cores_text(self) -> str:
-        """Cores, and threads where there are more of them."""
+        """Number of cores, and of threads if there are more."""
         cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
         return f"{cores} ({self.threads} threads)" if self.threads > self.cores else cores
 
     @property
     def caches_text(self) -> str:
-        """What a thread has of the caches."""
+        """Size of both caches for each thread."""
         return f"{self.first_cache // 2**10} KB and {self.second_cache // 2**10} KB of cache a thread"
 
 
 @lru_cache(maxsize=1)
 def processor() -> Processor:
-    """Of this machine, read once in a process: affinity and limits that are set later are not seen."""
+    """Return the processor of this machine, read once per process: later changes of affinity and limits are ignored."""
     if platform.system() == "Darwin":
-        asked = ["sysctl", "hw", "machdep.cpu.brand_string"]
-        return from_sysctl(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
+        command = ["sysctl", "hw", "machdep.cpu.brand_string"]
+        return from_sysctl(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     return from_files(Path("/"), _allowed())
 
 
 def from_files(root: Path, allowed: Collection[int]) -> Processor:
-    """Of Linux, whose files lie below ``root``. allowed: logical processors that this process may run on.
+    """Return the processor of a Linux machine.
 
-    Hyper-threads of one core count as one core: they share the units that multiply, which one thread of our products
-    keeps busy. A limit on processor time (cgroups) counts in whole cores, since a thread more than it allows is stopped
-    for a part of each tenth of a second, and those beside it wait.
+    Hyper-threads of one core count as one core: they share the multiplication units, which one thread of our matrix
+    products keeps busy. A limit on processor time (cgroups) counts in whole cores: a thread beyond it is suspended for
+    part of each tenth of a second, and the other threads wait for it.
+
+    Args:
+        root: Folder that contains ``sys`` and ``proc``.
+        allowed: Logical processors that this process may run on.
     """
     cores = {_siblings(root, cpu) for cpu in allowed}
     limit = min(_limits(root), default=len(allowed))
@@ -84,18 +97,18 @@ def from_files(root: Path, allowed: Collection[int]) -> Processor:
 
 
 def from_sysctl(text: str) -> Processor:
-    """Of macOS, from what ``sysctl hw machdep.cpu.brand_string`` prints."""
-    found = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    """Return the processor of a macOS machine from the output of ``sysctl hw machdep.cpu.brand_string``."""
+    values = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
 
-    def number(name: str, otherwise: int) -> int:
-        return int(found[name]) if found.get(name, "").isdigit() else otherwise
+    def number(name: str, default: int) -> int:
+        return int(values[name]) if values.get(name, "").isdigit() else default
 
     threads = number("hw.logicalcpu", os.cpu_count() or 1)
     cores = number("hw.physicalcpu", threads)
-    shared = [int(part) for part in found.get("hw.cacheconfig", "").split() if part.isdigit()]  # memory, 1st, 2nd, …
+    shared = [int(part) for part in values.get("hw.cacheconfig", "").split() if part.isdigit()]  # memory, 1st, 2nd, …
     by_first, by_second = shared[1:3] if len(shared) > 2 else (threads // cores, threads)
     return Processor(
-        name=found.get("machdep.cpu.brand_string", _otherwise()),
+        name=values.get("machdep.cpu.brand_string", _fallback_name()),
         cores=cores,
         threads=threads,
         first_cache=number("hw.l1dcachesize", FIRST_CACHE * max(1, by_first)) // max(1, by_first),
@@ -104,21 +117,21 @@ def from_sysctl(text: str) -> Processor:
 
 
 def in_list(text: str) -> frozenset[int]:
-    """Processors as Linux lists them: "0-3,8" → 0, 1, 2, 3, 8."""
-    found: set[int] = set()
+    """Parse a list of logical processors as Linux writes it: "0-3,8" → 0, 1, 2, 3, 8."""
+    cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
 
 
 def _siblings(root: Path, cpu: int) -> frozenset[int]:
-    """The hyper-threads of the core that ``cpu`` is one of."""
+    """Return the hyper-threads of the core of ``cpu``."""
     return in_list(_read(root / _CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list") or str(cpu))
 
 
 def _share(root: Path, allowed: Collection[int], level: int) -> int:
-    """Bytes of the data cache of a level for each of the threads that share one, where that is least; 0: unknown."""
+    """Return the smallest share of a thread in a data cache of this level, in bytes; 0 if unknown."""
     shares = []
     for cpu in allowed:
         for folder in sorted((root / _CPUS / f"cpu{cpu}" / "cache").glob("index*")):
@@ -130,27 +143,27 @@ def _share(root: Path, allowed: Collection[int], level: int) -> int:
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Whole cores that each control group around this process may use, those that have a limit."""
+    """Yield the whole cores that each control group of this process may use, if it has a limit."""
     groups = root / "sys/fs/cgroup"
     quota, period = (_read(groups / "cpu" / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-    if quota.isdigit() and period.isdigit():  # version 1, where -1 says that there is none
+    if quota.isdigit() and period.isdigit():  # cgroups version 1, where -1 means no limit
         yield max(1, int(quota) // int(period))
-    own = next((line[3:] for line in _read(root / "proc/self/cgroup").splitlines() if line.startswith("0::")), "")
-    folder = groups / own.strip().lstrip("/")
-    for place in (folder, *folder.parents):
-        quota, _, period = _read(place / "cpu.max").partition(" ")
+    group = next((line[3:] for line in _read(root / "proc/self/cgroup").splitlines() if line.startswith("0::")), "")
+    folder = groups / group.strip().lstrip("/")
+    for path in (folder, *folder.parents):
+        quota, _, period = _read(path / "cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit():
             yield max(1, int(quota) // int(period))
-        if place == groups:
+        if path == groups:
             return
 
 
 def _name(root: Path) -> str:
     lines = _read(root / "proc/cpuinfo").splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), _otherwise())
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), _fallback_name())
 
 
-def _otherwise() -> str:
+def _fallback_name() -> str:
     return platform.processor() or platform.machine()
 
 
@@ -161,7 +174,7 @@ def _allowed() -> Collection[int]:
 
 
 def _read(path: Path) -> str:
-    """What a small file says, nothing if it is not there."""
+    """Return the text of a small file, "" if it cannot be read."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -170,7 +183,7 @@ def _read(path: Path) -> str:
 
 @lru_cache(maxsize=1)
 def machine_class() -> str:
-    """Kind of machine, without its name: processor, cores, memory, system."""
-    here = processor()
+    """Return the kind of this machine without its host name: processor, cores, memory, system."""
+    cpu = processor()
     memory = round(psutil.virtual_memory().total / 2**30)
-    return f"{here.name}, {here.cores_text}, {memory} GB, {platform.system()}"
+    return f"{cpu.name}, {cpu.cores_text}, {memory} GB, {platform.system()}"

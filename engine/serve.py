@@ -21,28 +21,28 @@ from engine.settings import REPOSITORY, Settings
 from engine.setup.progress import say
 
 SET_UP = [sys.executable, "-m", "engine.setup.background_install"]
-"""The command that makes what is left of set-up."""
+"""Command of the background installation."""
 
 HERE = "localhost"
-"""The address that no other machine reaches."""
+"""Address that other machines cannot reach."""
 
 MEMORY = {"MALLOC_ARENA_MAX": "2"}
-"""Each session's thread would have a heap of its own from glibc, and what one has freed is of no use to the others."""
+"""Limits glibc to two heaps: with one for each session's thread, freed memory could not be reused by other threads."""
 
 POLL = 0.1
 """Seconds between two checks of the server, the signals and the parent process."""
 
 GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL for the server and for set-up."""
+"""Seconds between SIGTERM and SIGKILL for the server and the background installation."""
 
 
 def main() -> int:
-    """Serve until a signal or the end of the server, and return the exit code; 0 after a signal."""
-    told: list[int] = []  # signals received; a handler must not touch locks, so no threading.Event here
+    """Serve until a signal arrives or the server ends; return the exit code, 0 after a signal."""
+    signals: list[int] = []  # signals received; a handler must not touch locks, so no threading.Event here
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-            continue  # started by nohup: stays when the terminal closes
-        signal.signal(number, lambda received, _frame: told.append(received))
+            continue  # started by nohup: continues after the terminal closes
+        signal.signal(number, lambda received, _frame: signals.append(received))
     try:
         settings = Settings.from_environment()
         command = server_command(os.environ, settings.access)
@@ -51,16 +51,16 @@ def main() -> int:
         return 2
     parent = Parent()
     background = start_set_up()
-    # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable, and who they
-    # may be in EPSILON_ACCESS_FILE.
+    # Local only by default. To serve other machines, operators set STREAMLIT_SERVER_ADDRESS, and the users in
+    # EPSILON_ACCESS_FILE.
     environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
     cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
     cluster.start()
     try:
-        while server.poll() is None and not told and not parent.is_stopping():
+        while server.poll() is None and not signals and not parent.is_stopping():
             if background:
-                background.poll()  # once it has ended nothing of it is kept
+                background.poll()  # reaps the process once it has ended
             time.sleep(POLL)
         return server.returncode or 0
     finally:
@@ -71,17 +71,23 @@ def main() -> int:
 
 
 def server_command(environment: os._Environ[str] | dict[str, str], access: Path | None = None) -> list[str]:
-    """Streamlit's command line. PORT: the port, when one is set; else 8501 or the next that is free.
+    """Return the command that starts the server.
 
-    Streamlit opens a browser by itself where there is a display. In CI it must not, and it must never stop to ask for
-    an e-mail address. access: the file that says who may use it. Raises InvalidConfig for a port that is none, and
-    where others would reach a dashboard that asks nobody who they are.
+    The variable PORT sets its port; without it, the port is 8501 or the next free one. Streamlit opens a browser if
+    there is a display. In CI it must not, and it must never stop to ask for an e-mail address.
+
+    Args:
+        environment: Environment variables.
+        access: File with the roles of users (EPSILON_ACCESS_FILE), or None for no sign-in.
+
+    Raises:
+        InvalidConfig: If the port is not valid, or other machines could reach a dashboard without sign-in.
     """
     if access:
         roles.read(access)
-    elif not _only_here(where := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
+    elif not _is_loopback(address := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
         raise InvalidConfig(
-            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS_FILE: anyone who can reach the "
+            f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS_FILE: anyone who can reach the "
             "dashboard would have full access; docs/deploy.md describes sign-in"
         )
     command = [sys.executable, "-m", "pages.startup.server", "run", "app.py", "--server.showEmailPrompt", "false"]
@@ -97,7 +103,7 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
     return command
 
 
-def _only_here(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     try:
         return address == HERE or ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -105,12 +111,17 @@ def _only_here(address: str) -> bool:
 
 
 def start_set_up() -> subprocess.Popen[bytes] | None:
-    """Have what is missing made behind the dashboard, if anything is; on return it is under way, so that no page and no
-    run takes it for left undone."""
+    """Start the installation of missing parts in the background, if any; return its process.
+
+    On return the process holds the installation lock, so that pages and runs wait for it.
+    """
     progress = setup_status.look()
     if progress is None or not progress.left:
         return None
-    say(f"Published runs can be seen at once; set-up goes on behind them: {', '.join(progress.left)}.")
+    say(
+        "Dashboard ready with published results; installing the remaining components in the background: "
+        f"{', '.join(progress.left)}."
+    )
     process = subprocess.Popen(SET_UP, cwd=REPOSITORY)
     while process.poll() is None and (progress := setup_status.look()) and not progress.under_way:
         time.sleep(POLL / 10)
@@ -118,13 +129,13 @@ def start_set_up() -> subprocess.Popen[bytes] | None:
 
 
 def start_cluster(settings: Settings) -> None:
-    """Start the workers now, so that they are warm for the first run."""
-    from engine.cluster import supervisor  # not before the server has been started: every import would hold it up
+    """Start the workers now, so that the first run finds them warm."""
+    from engine.cluster import supervisor  # imported only after the server's start, which it would delay
 
     try:
         supervisor.ensure_cluster(settings, os.getpid())
     except EpsilonError as error:
-        say(f"{error} Published results can be seen; the next run tries to start the workers again.")
+        say(f"{error} Published results are available; the next run tries to start the workers again.")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -150,11 +161,11 @@ def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
 
 
 class Parent:
-    """The make that started this process, if one did.
+    """The make process that started this one, if any.
 
-    A make that alone gets SIGINT (``kill -INT``, an editor's stop button) does not hand it on: it waits for its recipe
-    to end. All that shows is that it no longer catches SIGINT, which Linux tells in /proc. Elsewhere only a make that
-    is gone is noticed.
+    If make alone receives SIGINT (``kill -INT``, an editor's stop button), it does not forward it but waits for its
+    recipe to end. The only sign is that make no longer catches SIGINT, which Linux shows in /proc. On other systems
+    only the end of make is detected.
     """
 
     def __init__(self) -> None:

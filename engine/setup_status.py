@@ -1,10 +1,12 @@
-"""What of this environment is set up, told by the process that does it to pages and workers.
+"""Progress of the background installation, reported by the process that installs to pages and workers.
 
-The dashboard opens once its pages can be drawn; what only runs need is set up behind it (:mod:`engine.setup`). How far
-that is stands in a file of the virtual environment, which is gone once all is there. Whoever sets up, or compiles,
-holds the environment's lock, so that nothing is made twice side by side; the lock ends with its process.
+The dashboard starts once the packages of its pages are installed; parts that only runs need follow in the background
+(:mod:`engine.setup`). A file in the virtual environment holds the progress and is deleted at the end. The installing
+or compiling process holds the environment's lock, so that no two processes do the same work. The lock ends with its
+process.
 
-Only the standard library: set-up asks this before any package is there, and each page at each of its draws.
+This module uses only the standard library: set-up imports it before any package is installed, and pages read it at
+every rerun.
 """
 
 import json
@@ -22,18 +24,24 @@ FOLDER = Path(sys.prefix)
 
 VECTORS, TRAINING, TENSORFLOW = "word vectors", "training step", "TensorFlow"
 LANGUAGE_MODEL, BYTE_CODE = "language model", "byte-code"
-"""Parts that pages do without."""
+"""Parts that pages do not need."""
 
 _LOCK, _FILE = "set-up", "set-up.json"
 _POLL = 0.2
-"""Seconds between two looks of somebody who waits."""
+"""Seconds between two checks while waiting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far set-up is. parts: names of what was missing, in the order in which it is made. over: how many of them are
-    over, the failed ones too. step: how far the one that is being made is, in words. failed: of each part that could
-    not be made, what went wrong and what to do, in a sentence. under_way: whether a process is at it."""
+    """Progress of the installation.
+
+    Attributes:
+        parts: Names of the missing parts, in the order of installation.
+        over: Number of finished parts, including those that failed.
+        step: Progress of the current part, in words.
+        failed: Error message of each part that failed, with what to do.
+        under_way: Whether a process is installing.
+    """
 
     parts: tuple[str, ...]
     over: int = 0
@@ -43,12 +51,12 @@ class Progress:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """Parts that are not over, the one that is being made first."""
+        """Unfinished parts, the current one first."""
         return self.parts[self.over :]
 
     @property
     def where(self) -> str:
-        """Parts done of parts, and which is being made."""
+        """Number of finished parts of all parts, and the current one."""
         if not self.left:
             return f"{self.over} of {len(self.parts)} parts done"
         step = f" ({self.step})" if self.step else ""
@@ -56,46 +64,56 @@ class Progress:
 
 
 def tell(progress: Progress) -> None:
-    """Say how far set-up is. Raises StoreError."""
+    """Write the progress of the installation. Raises StoreError."""
     fields = asdict(progress)
     del fields["under_way"]
-    with atomic_write(FOLDER / _FILE, "How far set-up is") as passing:
-        passing.write_text(json.dumps(fields), encoding="utf-8")
+    with atomic_write(FOLDER / _FILE, "The progress of the installation") as path:
+        path.write_text(json.dumps(fields), encoding="utf-8")
 
 
 def all_is_there() -> None:
-    """Say that nothing is missing."""
+    """Record that no part is missing."""
     (FOLDER / _FILE).unlink(missing_ok=True)
 
 
 def look() -> Progress | None:
-    """How far set-up is; None where nothing is known to be missing."""
-    under_way = _locks().held(_LOCK)  # before the file: who has ended since then has written its last word
+    """Return the progress of the installation; None if no part is known to be missing."""
+    under_way = _locks().held(_LOCK)  # before the file: a process that ends after this has written its last progress
     try:
         fields = json.loads((FOLDER / _FILE).read_text(encoding="utf-8"))
         return Progress(**fields | {"parts": tuple(fields["parts"])}, under_way=under_way)
-    except (OSError, ValueError, KeyError, TypeError):  # none, or that of another version
+    except (OSError, ValueError, KeyError, TypeError):  # no file, or one of another version
         return None
 
 
 def wait_for(parts: Collection[str], waiting: Callable[[str], None]) -> None:
-    """Return once none of the parts is being made or about to be. waiting: told again and again how far set-up is; it
-    may raise."""
-    while now := being_made(parts):
-        waiting(f"waiting for set-up: {now.where}")
+    """Wait until none of the parts is being installed or about to be.
+
+    Args:
+        parts: Names of the parts.
+        waiting: Callback with the progress as a message, every ``_POLL`` seconds; it may raise.
+    """
+    while progress := being_made(parts):
+        waiting(f"waiting for set-up: {progress.where}")
         time.sleep(_POLL)
 
 
 def being_made(parts: Collection[str]) -> Progress | None:
-    """How far set-up is, if one of the parts is being made or about to be."""
-    now = look()
-    return now if now and now.under_way and any(part in now.left for part in parts) else None
+    """Return the progress of the installation if one of the parts is being installed or about to be, else None."""
+    progress = look()
+    return progress if progress and progress.under_way and any(part in progress.left for part in parts) else None
 
 
 @contextmanager
 def alone(waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the environment's lock. waiting: called again and again while another process has it; it may raise. Raises
-    StoreError where nobody may write to the environment."""
+    """Hold the environment's lock.
+
+    Args:
+        waiting: Callback while another process holds the lock, every ``_POLL`` seconds; it may raise.
+
+    Raises:
+        StoreError: If the environment is not writable.
+    """
     with _locks().lock(_LOCK, waiting):
         yield
 

@@ -138,7 +138,7 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
         file.addfile(entry, io.BytesIO(b"x"))
     system = fsspec.filesystem("memory")
     system.pipe("/hostile/encoded/a.tar", bad.getvalue())
-    with pytest.raises(StoreError, match="cannot be brought"):
+    with pytest.raises(StoreError, match="cannot be downloaded"):
         ArtifactStore("memory://hostile", tmp_path / "near").get("encoded/a")
     assert not list(tmp_path.rglob("escaped"))
 
