@@ -1,9 +1,13 @@
-"""Setting up this checkout and serving the dashboard."""
+"""Installation of this checkout's virtual environment."""
 
 
 class Failed(Exception):
-    """A part of set-up could not be made; the text says what went wrong and what to do. said: by the program that was
-    to make it."""
+    """A part could not be installed.
+
+    Args:
+        text: The reason and what to do.
+        said: Output of the program that failed.
+    """
 
     def __init__(self, text: str, said: str = "") -> None:
         super().__init__(text)

@@ -1,8 +1,8 @@
-"""What is left of set-up once pages can be drawn, made behind them: ``python -m engine.setup.background_install``.
+"""Background installation of the parts that pages do not need: ``python -m engine.setup.background_install``.
 
-A process of its own, at low priority, so that neither pages nor runs wait for it longer than they must. One at a time
-in each virtual environment: another one waits, and finds that all is there. Ended before it is done, it goes on at the
-next start where it was.
+A separate process of low priority, so that it delays pages and runs as little as possible. At most one runs in each
+virtual environment: a second one waits, and then finds nothing missing. If it is interrupted, the next start continues
+with the parts that are still missing.
 """
 
 import signal
@@ -14,17 +14,17 @@ from engine.setup.install import make_missing
 from engine.setup.progress import say
 
 NICENESS = 10
-"""What a process of low priority usually has."""
+"""Nice value of the process; 10 is the usual value for low priority."""
 
 
 def main() -> int:
-    """Make what is missing; returns the exit code, 1 when something failed."""
+    """Install the missing parts; return the exit code, 1 if one failed."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     lower_priority(NICENESS)
     try:
         with setup_status.alone(lambda: None):
             failed = make_missing(over=False)
-    except KeyboardInterrupt:  # Ctrl-C reaches all that `make run` has started
+    except KeyboardInterrupt:  # Ctrl-C signals all processes of `make run`
         return 128 + signal.SIGINT
     if not failed:
         say("Set-up is done.")

@@ -1,5 +1,8 @@
-"""The byte-code of all installed packages, made at once: pip would make it one file after another, before a page could
-be seen. What is needed earlier makes its own."""
+"""Byte-code of all installed packages, compiled in parallel.
+
+pip would compile one file after another before the first page appears. Modules that are imported earlier compile their
+own.
+"""
 
 import compileall
 import hashlib
@@ -15,30 +18,30 @@ from typing import Any
 from engine import setup_status
 
 _FILES = 100
-"""Handed to a process at a time."""
+"""Number of files that a process receives at a time."""
 
 
 def there() -> bool:
-    """Whether byte-code was made since packages were last installed."""
+    """Return whether byte-code was compiled since packages were last installed."""
     return _stamp().is_file() and _stamp().read_text() == _installed()
 
 
 def make(progress: Callable[[str], None]) -> None:
-    """Make it where it is missing or older than its source; a file that is no Python is left out, as pip does.
+    """Compile each file whose byte-code is missing or outdated; skip files with syntax errors, as pip does.
 
-    By all cores; by one where priority is low, which is behind the dashboard.
+    This uses all cores, or only one at low priority, that is, behind a running dashboard.
     """
-    packages = _installed()
+    installed = _installed()
     files = sorted(map(str, _packages().rglob("*.py")))
     with ExitStack() as stack:
-        each: Callable[..., Any] = map
+        map_files: Callable[..., Any] = map
         if os.nice(0) == 0:
-            each = partial(stack.enter_context(ProcessPoolExecutor()).map, chunksize=_FILES)
-        for done, _ in enumerate(each(partial(compileall.compile_file, quiet=2), files), 1):
+            map_files = partial(stack.enter_context(ProcessPoolExecutor()).map, chunksize=_FILES)
+        for done, _ in enumerate(map_files(partial(compileall.compile_file, quiet=2), files), 1):
             if done % _FILES == 0:
                 progress(f"{done:,} of {len(files):,} files")
     progress(f"{len(files):,} files")
-    _stamp().write_text(packages)
+    _stamp().write_text(installed)
 
 
 def _packages() -> Path:
@@ -50,6 +53,6 @@ def _stamp() -> Path:
 
 
 def _installed() -> str:
-    """A digest of what is installed."""
-    names = sorted(each.name for each in _packages().glob("*.dist-info"))
+    """Return a digest of the names of all installed packages."""
+    names = sorted(entry.name for entry in _packages().glob("*.dist-info"))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()

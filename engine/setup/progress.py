@@ -1,7 +1,7 @@
-"""What set-up says in the terminal: each part's name, how far it is, and at its end the seconds that it took.
+"""Terminal output of the installation: name and progress of each part, and its duration in seconds at the end.
 
-Where a person looks on, one line is written over; in a pipe, or a file, lines follow one another and have no control
-characters. Only the standard library: it speaks before any package is there.
+In a terminal one line is overwritten; in a pipe or a file, lines follow one another without control characters. This
+module uses only the standard library, since it is imported before any package is installed.
 """
 
 import sys
@@ -12,23 +12,27 @@ from contextlib import contextmanager
 from engine.setup import Failed
 
 BETWEEN_LINES, BETWEEN_LOOKS = 10.0, 0.2
-"""Seconds between two signs of progress: lines that stay, and a line that is written over."""
+"""Seconds between two progress messages: as new lines, and as an overwritten line."""
 _ERASE = "\r\x1b[2K"
 
 
 @contextmanager
 def part(name: str, *, over: bool) -> Iterator[Callable[[str], None]]:
-    """Tell of one part of set-up; gives what is called with its progress, in words. over: whether a line may be written
-    over, which is for who has the terminal alone. Raises what the block raises."""
-    begun = shown = time.monotonic()
+    """Report one part of the installation; yield a callback that takes its progress in words.
+
+    Args:
+        name: Name of the part.
+        over: Whether a line may be overwritten, which requires that no other process writes to the terminal.
+    """
+    begun = reported = time.monotonic()
     over = over and sys.stderr.isatty()
-    last = ""
+    latest = ""
 
     def progress(step: str) -> None:
-        nonlocal shown, last
-        last = step
-        if time.monotonic() - shown > (BETWEEN_LOOKS if over else BETWEEN_LINES):
-            shown = time.monotonic()
+        nonlocal reported, latest
+        latest = step
+        if time.monotonic() - reported > (BETWEEN_LOOKS if over else BETWEEN_LINES):
+            reported = time.monotonic()
             _write(f"{_ERASE}{name}: {step}" if over else f"{name}: {step}\n")
 
     _write(f"{name} …" if over else f"{name} …\n")
@@ -38,11 +42,11 @@ def part(name: str, *, over: bool) -> Iterator[Callable[[str], None]]:
         _write(f"{_ERASE if over else ''}{name}: failed after {time.monotonic() - begun:.1f} s. {error}\n")
         raise
     took = f"{time.monotonic() - begun:.1f} s"
-    _write(f"{_ERASE if over else ''}{name}: {', '.join(filter(None, (last, took)))}\n")
+    _write(f"{_ERASE if over else ''}{name}: {', '.join(filter(None, (latest, took)))}\n")
 
 
 def say(text: str) -> None:
-    """Tell the person in front of the terminal."""
+    """Write a line to the terminal (standard error)."""
     _write(text + "\n")
 
 
