@@ -57,7 +57,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of one user. runs: queued and running runs at a time; uploads: uploaded corpora."""
+    """Limits of one user.
+
+    Attributes:
+        runs: Queued and running runs at a time.
+        uploads: Uploaded corpora.
+    """
 
     runs: int = 20
     uploads: int = 20
@@ -69,7 +74,13 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Somebody who signed in. name: what the provider vouches for, an e-mail address as a rule."""
+    """A signed-in user.
+
+    Attributes:
+        name: Name that the identity provider confirms, usually an e-mail address.
+        role: The user's role.
+        limits: The user's limits.
+    """
 
     name: str
     role: Role
@@ -78,8 +89,16 @@ class User:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditLogEntry:
-    """Something that somebody did, or (refused) was not allowed to do. at: seconds since 1970 UTC; subject: a run, a
-    corpus, a file's name."""
+    """An action of a user.
+
+    Attributes:
+        number: Number of the entry.
+        at: Seconds since 1970 UTC.
+        person: Name of the user.
+        action: The action.
+        subject: A run, a corpus, or a file name.
+        refused: Whether the user lacked permission.
+    """
 
     number: int
     at: float
@@ -91,37 +110,51 @@ class AuditLogEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What the keeper's file says. roles: by name, or by ``*@`` and a domain, or by ``*``. claim: what of a person
-    the provider is asked for."""
+    """The content of the operator's file.
+
+    Attributes:
+        roles: Role by user name, by ``*@`` and a domain, or by ``*``.
+        claim: OpenID Connect claim that identifies a user.
+        limits: Limits of each user.
+    """
 
     roles: Mapping[str, Role]
     claim: str
     limits: Limits
 
     def person(self, claims: Mapping[str, Any]) -> User:
-        """Who the provider says somebody is (OpenID Connect Core 1.0, sections 2 and 5.1). Raises NotAllowed."""
+        """Return the user that these claims identify (OpenID Connect Core 1.0, sections 2 and 5.1).
+
+        Raises:
+            NotAllowed: If the claims identify no user, or the user has no role.
+        """
         name = claims.get(self.claim)
         if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
             raise NotAllowed(
-                f"The sign-in has no {self.claim} of at most {_LONGEST_NAME} characters, so nobody is known."
+                f"The sign-in has no claim {self.claim} of at most {_LONGEST_NAME} characters that identifies a user."
             )
         if self.claim == "email":
             if claims.get("email_verified") is not True:
-                raise NotAllowed(f"The sign-in does not vouch for {name}: its provider has not verified the address.")
+                raise NotAllowed(f"The identity provider has not verified the address {name}.")
             name = name.lower()
         return User(name=name, role=self.role(name), limits=self.limits)
 
     def role(self, name: str) -> Role:
-        """What somebody may do. Raises NotAllowed."""
+        """Return the role of a user. Raises NotAllowed if there is none."""
         domain = f"*@{name.rpartition('@')[2]}" if "@" in name else ""
-        found = next((self.roles[each] for each in (name, domain, EVERYBODY) if each in self.roles), None)
-        if found is None or name == EVERYBODY:
+        role = next((self.roles[key] for key in (name, domain, EVERYBODY) if key in self.roles), None)
+        if role is None or name == EVERYBODY:
             raise NotAllowed(f"{name} has no role here. The operator of this dashboard can assign one.")
-        return found
+        return role
 
 
 def is_current(claims: Mapping[str, Any], now: float) -> bool:
-    """Whether somebody signed in so lately that it still holds; now: seconds since 1970 UTC."""
+    """Return whether a session has not expired, with five minutes of tolerance for the provider's clock.
+
+    Args:
+        claims: Claims of the sign-in.
+        now: Seconds since 1970 UTC.
+    """
     signed_in = claims.get("iat")
     return isinstance(signed_in, int | float) and 0 <= now + 300 - signed_in < 3600 * HOURS + 300
 
@@ -142,43 +175,45 @@ def read(path: Path) -> Access:
 @lru_cache(maxsize=2)
 def _read(path: Path, size: int, changed: int) -> Access:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} is no TOML: {error}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} is not valid TOML: {error}") from error
     try:
-        return _of(found)
+        return _parse(content)
     except InvalidConfig as error:
         raise InvalidConfig(f"EPSILON_ACCESS_FILE={path}: {error}") from error
 
 
-def _of(found: Mapping[str, Any]) -> Access:
-    sections = {name: found.get(name, {}) for name in ("auth", "people", "limits")}
+def _parse(content: Mapping[str, Any]) -> Access:
+    sections = {name: content.get(name, {}) for name in ("auth", "people", "limits")}
     for name, section in sections.items():
         if not isinstance(section, dict):
             raise InvalidConfig(f"{name}={section!r}, expected a section [{name}]")
     auth, people, limits = sections.values()
     for name in _SECRETS:
         if not isinstance(auth.get(name), str) or not auth[name]:
-            raise InvalidConfig(f"auth.{name} is missing, expected what Streamlit's sign-in needs")
+            raise InvalidConfig(f"auth.{name} is missing; Streamlit's sign-in requires it")
     if len(auth["cookie_secret"]) < _SHORTEST:
         raise InvalidConfig(f"auth.cookie_secret has {len(auth['cookie_secret'])} characters, expected {_SHORTEST}")
-    where = urlsplit(auth["redirect_uri"])
-    if where.scheme != "https" and not (where.scheme == "http" and where.hostname in ("localhost", "127.0.0.1")):
-        raise InvalidConfig(
-            f"auth.redirect_uri={auth['redirect_uri']!r}, expected https://, but for this machine alone"
-        )
-    if where.path != "/oauth2callback":
+    redirect = urlsplit(auth["redirect_uri"])
+    if redirect.scheme != "https" and not (
+        redirect.scheme == "http" and redirect.hostname in ("localhost", "127.0.0.1")
+    ):
+        raise InvalidConfig(f"auth.redirect_uri={auth['redirect_uri']!r}, expected https:// (http:// for localhost)")
+    if redirect.path != "/oauth2callback":
         raise InvalidConfig(f"auth.redirect_uri={auth['redirect_uri']!r}, expected /oauth2callback at its end")
     claim = people.get("claim", "email")
     if claim not in ("email", "sub", "oid"):
         raise InvalidConfig(f"people.claim={claim!r}, expected email, sub or oid")
     roles = dict(_roles(people, lower=claim == "email"))
     if Role.ADMIN not in roles.values():
-        raise InvalidConfig("people.admin is empty, expected somebody who may see and change everything")
+        raise InvalidConfig("people.admin is empty, expected at least one administrator")
     if roles.get(EVERYBODY) == Role.ADMIN:
-        raise InvalidConfig('people.admin has "*", expected names: whoever signs in could see and change everything')
+        raise InvalidConfig(
+            'people.admin has "*", expected names: anyone who can sign in could see and change everything'
+        )
     unknown = set(limits) - {"runs", "uploads"}
     if unknown:
         raise InvalidConfig(f"limits.{min(unknown)}, expected runs or uploads")
@@ -186,7 +221,7 @@ def _of(found: Mapping[str, Any]) -> Access:
 
 
 def _roles(people: Mapping[str, Any], *, lower: bool) -> Mapping[str, Role]:
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for key, names in people.items():
         if key == "claim":
             continue
@@ -194,8 +229,8 @@ def _roles(people: Mapping[str, Any], *, lower: bool) -> Mapping[str, Role]:
             raise InvalidConfig(f"people.{key}, expected claim, {', '.join(Role)}")
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             raise InvalidConfig(f"people.{key}={names!r}, expected a list of names")
-        for name in (each.lower() if lower else each for each in names):
-            if name in found:
-                raise InvalidConfig(f"people.{key} has {name!r} once more, expected one role each")
-            found[name] = Role(key)
-    return found
+        for name in (name.lower() if lower else name for name in names):
+            if name in roles:
+                raise InvalidConfig(f"people.{key} has {name!r} again, expected one role for each name")
+            roles[name] = Role(key)
+    return roles

@@ -1,7 +1,7 @@
-"""Whose runs and corpora are, and who did what, where several people use one dashboard.
+"""Owners of runs and corpora, and the audit log, for a dashboard with several users.
 
-What somebody made is theirs, and there for nobody else until they share it with everybody who may sign in. Two people
-who ask for the same run both have it: it is one computation, and each could have seen its outcome alone.
+A user owns what they create, and it is invisible to other users until it is shared with all who can sign in. If two
+users submit the same run, both own it: it is one computation, and each could have seen its result alone.
 """
 
 import time
@@ -17,53 +17,75 @@ from engine.store.schema import deeds, grants, runs
 
 RUN, CORPUS = "run", "corpus"
 _LONGEST = 500
-"""Characters of a subject."""
+"""Maximum length of a subject in the audit log, in characters."""
 
 
 def of_person(kind: str, person: str, *, shared: bool = True) -> Select[tuple[str]]:
-    """Names of what somebody may use. shared: what is everybody's too."""
-    who = (person, EVERYBODY) if shared else (person,)
-    return select(grants.c.name).where(grants.c.kind == kind, grants.c.person.in_(who))
+    """Return the query for the names of runs or corpora that a user may use.
+
+    Args:
+        kind: ``RUN`` or ``CORPUS``.
+        person: Name of the user.
+        shared: Whether to include those that are shared with all users.
+    """
+    names = (person, EVERYBODY) if shared else (person,)
+    return select(grants.c.name).where(grants.c.kind == kind, grants.c.person.in_(names))
 
 
 def in_sight(person: User | None, run_id: Column[Any]) -> tuple[ColumnElement[bool], ...]:
-    """Which runs there are for somebody; None: whoever keeps the machine. run_id: the column that names them."""
+    """Return the WHERE conditions for the runs that a user can see.
+
+    Args:
+        person: The user; None for the operator, who sees all.
+        run_id: Column with the identities of the runs.
+    """
     if person is None or person.role.may(Role.ADMIN):
         return ()
     return (run_id.in_(of_person(RUN, person.name)),)
 
 
 def holders(connection: Connection, kind: str, name: str) -> set[str]:
-    """Who may use it, ``*`` among them where everybody may."""
-    found = select(grants.c.person).where(grants.c.kind == kind, grants.c.name == name)
-    return set(connection.execute(found).scalars())
+    """Return the names of the users who may use a run or corpus, with ``*`` if it is shared with all."""
+    query = select(grants.c.person).where(grants.c.kind == kind, grants.c.name == name)
+    return set(connection.execute(query).scalars())
 
 
 def grant(connection: Connection, kind: str, name: str, person: str) -> None:
-    """Let somebody use it."""
+    """Allow a user to use a run or corpus."""
     if person not in holders(connection, kind, name):
         connection.execute(insert(grants).values(kind=kind, name=name, person=person))
 
 
 def withdraw(connection: Connection, kind: str, name: str, person: str | None = None) -> None:
-    """Let somebody, or (None) anybody, use it no longer."""
-    of = (grants.c.kind == kind, grants.c.name == name) + (() if person is None else (grants.c.person == person,))
-    connection.execute(delete(grants).where(*of))
+    """Withdraw the permission of a user, or of all users if ``person`` is None."""
+    rows = (grants.c.kind == kind, grants.c.name == name) + (() if person is None else (grants.c.person == person,))
+    connection.execute(delete(grants).where(*rows))
 
 
 def refuse_others(connection: Connection, kind: str, name: str, person: User | None, *, alone: bool = False) -> None:
-    """Raise NotAllowed unless it is the person's. alone: and nobody else's too."""
+    """Raise NotAllowed unless the user owns the run or corpus.
+
+    Args:
+        connection: The transaction.
+        kind: ``RUN`` or ``CORPUS``.
+        name: Identity of the run or name of the corpus.
+        person: The user; None for the operator, who may change all.
+        alone: Whether the user must be its only owner.
+    """
     if person is None or person.role.may(Role.ADMIN):
         return
     every = holders(connection, kind, name)
     if person.name not in every:
-        raise NotAllowed(f"The {kind} {name} is somebody else's: it can be seen, not changed.")
+        raise NotAllowed(f"The {kind} {name} belongs to another user: you can see it, but not change it.")
     if alone and every - {person.name, EVERYBODY}:
-        raise NotAllowed(f"Somebody else asked for the {kind} {name} too, so it goes on.")
+        raise NotAllowed(f"Another user also submitted the {kind} {name}, so it continues.")
 
 
 def is_others_too(connection: Connection, kind: str, name: str, person: User | None) -> bool:
-    """Whether somebody else has it too; then it is the person's no longer. Never for an admin, who decides for all."""
+    """Return whether other users own it too, and if so end this user's ownership.
+
+    For an admin, who decides for all users, the answer is always False.
+    """
     if person is None or person.role.may(Role.ADMIN):
         return False
     if not holders(connection, kind, name) - {person.name, EVERYBODY}:
@@ -73,35 +95,36 @@ def is_others_too(connection: Connection, kind: str, name: str, person: User | N
 
 
 def refuse_more(connection: Connection, person: User | None) -> None:
-    """Raise NotAllowed where somebody has as many runs under way as one person may."""
+    """Raise NotAllowed if the user has the maximum number of queued and running runs."""
     if person is None:
         return
     unfinished = (runs.c.owner == person.name, runs.c.state.in_((RunState.QUEUED, RunState.RUNNING)))
     number = connection.execute(select(func.count()).select_from(runs).where(*unfinished)).scalar_one()
     if number >= person.limits.runs:
         raise NotAllowed(
-            f"{person.name} has {number:,} runs that wait or run, the most that one person may: once one of them has "
-            "ended, or is cancelled, another can be started."
+            f"{person.name} has {number:,} queued or running runs, the maximum for one user. Wait until one of them "
+            "finishes, or cancel one."
         )
 
 
 def refuse_more_corpora(connection: Connection, person: User) -> None:
-    """Raise NotAllowed where somebody has as many corpora of their own as one person may."""
+    """Raise NotAllowed if the user owns the maximum number of corpora."""
     if len(connection.execute(of_person(CORPUS, person.name, shared=False)).all()) >= person.limits.uploads:
-        most = f"{person.limits.uploads:,} corpora, the most that one person may have"
-        raise NotAllowed(f"{person.name} has {most}: delete one first.")
+        raise NotAllowed(
+            f"{person.name} has {person.limits.uploads:,} corpora, the maximum for one user: delete one first."
+        )
 
 
 def write(connection: Connection, person: str, deed: str, subject: str, *, refused: bool) -> None:
-    """Add to the log."""
-    said = subject.replace("\0", "")[:_LONGEST].encode("utf-8", "replace").decode("utf-8")
+    """Add an entry to the audit log."""
+    text = subject.replace("\0", "")[:_LONGEST].encode("utf-8", "replace").decode("utf-8")
     connection.execute(
-        insert(deeds).values(at=time.time(), person=person, deed=deed, subject=said, refused=int(refused))
+        insert(deeds).values(at=time.time(), person=person, deed=deed, subject=text, refused=int(refused))
     )
 
 
 def newest(connection: Connection, limit: int) -> Sequence[AuditLogEntry]:
-    """The log, newest first."""
+    """Return the newest entries of the audit log, newest first."""
     rows = connection.execute(select(deeds).order_by(deeds.c.number.desc()).limit(limit))
     return [
         AuditLogEntry(

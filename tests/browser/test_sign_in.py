@@ -114,7 +114,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
 
 def test_whom_the_provider_does_not_vouch_for_is_told_so(signed_in):
     page = signed_in("Mallory, who says she is Ada")
-    expect(page.get_by_text("its provider has not verified the address")).to_be_visible()
+    expect(page.get_by_text("identity provider has not verified the address")).to_be_visible()
     assert "σ" not in page.inner_text("body")
     page.get_by_role("button", name="Switch user").click()
     page.get_by_role("button", name="Sign in", exact=True).wait_for()

@@ -118,7 +118,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "models/../../out", ""])
 def test_no_name_leaves_the_folder(places, name: str) -> None:
     for ask in (places[0].local_path, places[0].get, places[0].remove):
-        with pytest.raises(StoreError, match="is no name"):
+        with pytest.raises(StoreError, match="is not a valid name"):
             ask(name)
 
 

@@ -62,14 +62,14 @@ def test_for_others_it_is_not_there_in_any_way(hers):
 
 
 def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
-    with pytest.raises(NotAllowed, match="somebody else's"):
+    with pytest.raises(NotAllowed, match="belongs to another user"):
         AccessStore(hers.for_user(RUDI)).share(permissions.RUN, "hers", shared=True)
     AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
     others = hers.for_user(RUDI)
     assert others.get("hers").final
     assert others.notes() == {"hers": "mine"}
     for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
-        with pytest.raises(NotAllowed, match="somebody else's"):
+        with pytest.raises(NotAllowed, match="belongs to another user"):
             change("hers")
     assert AccessStore(others).shared(permissions.RUN) == {"hers"}
     AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=False)
@@ -82,7 +82,7 @@ def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_oth
         store.for_user(person).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
     for person in (RITA, RUDI):
-        with pytest.raises(NotAllowed, match=r"Somebody else .*run both .*goes on"):
+        with pytest.raises(NotAllowed, match=r"Another user .*run both .*continues"):
             store.for_user(person).cancel("both")
     assert store.for_user(RITA).delete("both") is False
     with pytest.raises(RunNotFound):

@@ -104,7 +104,7 @@ def test_what_the_file_says_now_holds(file):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("[auth", "is no TOML"),
+        ("[auth", "is not valid TOML"),
         ("auth = 3", "auth=3, expected a section"),
         (text(client_secret=""), "auth.client_secret is missing"),
         (text(cookie_secret="short"), "auth.cookie_secret has 5 characters, expected 32"),  # pragma: allowlist secret

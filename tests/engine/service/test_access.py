@@ -351,7 +351,7 @@ class TestCorpora:
             rita.queries.status(run)
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             rita.corpora.rename(name, "other")
-        with pytest.raises(NotAllowed, match="somebody else's"):
+        with pytest.raises(NotAllowed, match="belongs to another user"):
             rudi.corpora.delete(name)
         rita.corpora.delete(name)
         assert rudi.queries.status(run).state == RunState.QUEUED
