@@ -1,7 +1,6 @@
-"""Audits as JSON, one file for each run's configuration: the user's own among the files that runs share, published ones
-in ``cached_results/``.
+"""Audits as JSON, one file for each run: the user's among the shared files, published ones in ``cached_results/``.
 
-Files come from outside, so each is checked as a whole; one that cannot be used is left out, as if it were not there.
+The files are untrusted input, so each is validated; an invalid one is ignored.
 """
 
 import dataclasses
@@ -17,57 +16,57 @@ from engine.errors import UNREADABLE
 from engine.records import RATES, SHOWN, Audit
 
 FOLDER = "audits"
-"""Among the files that runs share, and below the published results."""
+"""Folder name, among the shared files and below the published results."""
 _MAX_BYTES = 1_000_000
 
 
 def name_of(run_id: str) -> str:
-    """What the audit of a run is called among the files that runs share."""
+    """Return the name of a run's audit among the shared files."""
     return f"{FOLDER}/{run_id}.json"
 
 
 def write(audit: Audit, artefacts: ArtifactStore) -> Path:
-    """Keep an audit in place of the one of the same run. Raises StoreError."""
+    """Save an audit, replacing an earlier one of the same run. Raises StoreError."""
     name = name_of(audit.run_id)
     values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})
-    with artefacts.write(name, "The audit") as passing:
-        passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    with artefacts.write(name, "The audit") as path:
+        path.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return artefacts.local_path(name)
 
 
 def _without_infinities(value: Any) -> Any:
-    """JSON has none; a reader takes the word for the number."""
+    """Return the values with "Infinity" in place of ∞, which JSON lacks; readers convert it back."""
     if isinstance(value, dict):
-        return {name: _without_infinities(each) for name, each in value.items()}
+        return {name: _without_infinities(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_infinities(each) for each in value]
+        return [_without_infinities(item) for item in value]
     return "Infinity" if value == math.inf else value
 
 
 def read_all(*folders: Path) -> dict[str, Audit]:
-    """Audits below these folders by their run's identity; where two have the same, the first one."""
-    found: dict[str, Audit] = {}
+    """Return the audits below these folders by run identity; the first folder has priority."""
+    audits: dict[str, Audit] = {}
     for folder in folders:
         for path in sorted((folder / FOLDER).glob("*.json")):
             try:
                 if path.stat().st_size <= _MAX_BYTES:
                     audit = _audit(path.read_bytes())
-                    found.setdefault(audit.run_id, audit)
+                    audits.setdefault(audit.run_id, audit)
             except (OSError, *UNREADABLE):
                 continue
-    return found
+    return audits
 
 
 def _audit(text: bytes) -> Audit:
     values = json.loads(text)
-    about = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items() if name in values}
-    audit = Audit(config=SimulationConfig.from_dict(values["config"]), **about)
-    if found := audit.membership:
-        fits = all(len(curve.caught) == len(RATES) and len(curve.shown) == len(SHOWN) for curve in found.curves)
-        if not fits or found.best not in [curve.attack for curve in found.curves]:
+    fields = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items() if name in values}
+    audit = Audit(config=SimulationConfig.from_dict(values["config"]), **fields)
+    if membership := audit.membership:
+        valid = all(len(curve.caught) == len(RATES) and len(curve.shown) == len(SHOWN) for curve in membership.curves)
+        if not valid or membership.best not in [curve.attack for curve in membership.curves]:
             raise ValueError(f"audit {audit.run_id}: its curves do not fit")
     if audit.server:
-        levels = [each.noise_multiplier for each in audit.server.readings]
+        levels = [reading.noise_multiplier for reading in audit.server.readings]
         if audit.config.privacy.noise_multiplier not in levels:
             raise ValueError(f"audit {audit.run_id}: the run's own noise is not among its readings")
     return audit

@@ -1,8 +1,7 @@
-"""Where the keys of a run with ``noise_source="system"`` lie while it is computed: beside its checkpoint, for its owner
-alone, until the run ends.
+"""Noise keys of runs with ``noise_source="system"``: files beside the checkpoints, deleted when the runs end.
 
-A run that is resumed goes on with the keys it began with: new ones would release the same step with two noises, whose
-mean has less of it. Without them it cannot go on.
+Only the user of the process can read them. A resumed run must use its original keys: with new ones it would release
+the same step with two noise draws, whose mean has less noise. Without its keys a run cannot resume.
 """
 
 import os
@@ -16,15 +15,22 @@ _BYTES = 32
 
 
 def secrets_for(path: Path, *, begun: bool) -> Secrets:
-    """The keys in ``path``, or new ones, which are there for good when this returns. begun: whether the run has
-    released anything. Raises StoreError if they are gone or damaged then, or cannot be kept."""
+    """Return the keys of a run; create and save them durably if the run has none yet.
+
+    Args:
+        path: File of the keys.
+        begun: Whether the run has released anything.
+
+    Raises:
+        StoreError: If a run that has begun has no keys or damaged ones, or the keys cannot be saved.
+    """
     try:
         if path.exists():
             return _read(path)
         if begun:
             raise StoreError(
-                "The keys of this run's noise are gone, and new ones would undo what it has released: delete it and "
-                "start another."
+                "The noise keys of this run are missing, and new ones would weaken the privacy of its releases. Delete "
+                "the run and start another."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         secrets = Secrets.drawn()
@@ -34,26 +40,33 @@ def secrets_for(path: Path, *, begun: bool) -> Secrets:
             os.fsync(file.fileno())
         return secrets
     except OSError as error:
-        raise StoreError(f"The keys in {path} cannot be kept: {error.strerror or error}.") from error
+        raise StoreError(f"The noise keys cannot be saved in {path}: {error.strerror or error}.") from error
 
 
 def _read(path: Path) -> Secrets:
     entropy = path.read_bytes()
     if len(entropy) != _BYTES or not any(entropy):
-        raise StoreError(f"The keys in {path} are damaged: delete the run and start another.")
+        raise StoreError(f"The noise keys in {path} are damaged: delete the run and start another.")
     return Secrets(entropy)
 
 
 def sweep(folder: Path, done: Callable[[str], bool]) -> None:
-    """Destroy the keys in ``folder`` of runs that are done: of such as ended just before theirs could be. Raises
-    StoreError."""
+    """Destroy the keys of finished runs in a folder, for runs that ended before they could destroy their own.
+
+    Args:
+        folder: The folder.
+        done: Return whether the run with an identity is done.
+
+    Raises:
+        StoreError: If keys cannot be destroyed.
+    """
     for path in folder.glob("*.key"):
         if done(path.stem):
             destroy(path)
 
 
 def destroy(path: Path) -> None:
-    """Write over the keys and remove them, where there are any. Raises StoreError."""
+    """Overwrite and delete the keys, if there are any. Raises StoreError."""
     try:
         if path.exists():
             with path.open("r+b") as file:
@@ -62,4 +75,4 @@ def destroy(path: Path) -> None:
                 os.fsync(file.fileno())
             path.unlink()
     except OSError as error:
-        raise StoreError(f"The keys in {path} cannot be destroyed: {error.strerror or error}.") from error
+        raise StoreError(f"The noise keys in {path} cannot be destroyed: {error.strerror or error}.") from error

@@ -1,11 +1,11 @@
-"""The book of budgets: entries that are only ever added, each sealed with all before it by SHA-256.
+"""The privacy ledger: append-only entries in a SHA-256 hash chain.
 
-Entries, in the order of their numbers, say what an account is (:class:`engine.privacy.budget.BudgetState`). One that
-was changed, taken out or put in between breaks the seals after it, and then nothing more is booked. Whoever rewrites
-all later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program
-has no secret that its user has not.
+The entries, in the order of their numbers, determine the state of each corpus's budget
+(:class:`engine.privacy.budget.BudgetState`). An entry that was changed, removed or inserted breaks the chain, and the
+ledger then accepts no more charges. If an attacker rewrites all later entries too, or removes the last ones, only a
+user who noted an earlier chain hash can detect it: the program has no secret that its user lacks.
 
-All of it happens on a connection of :meth:`engine.store.run_store.RunStore.exclusive`.
+All functions use a connection of :meth:`engine.store.run_store.RunStore.exclusive`.
 """
 
 import hashlib
@@ -33,91 +33,110 @@ from engine.privacy.budget import (
 from engine.store.schema import bookings, records, runs
 
 OTHER_CLIENTS = (
-    "what is booked was counted for other clients than this run's, each of which has sentences of several of those, so "
-    "that no sum holds for any of them: split the corpus as before (partition, clients, share of the data, seed)"
+    "earlier charges protect other clients than this run's, which share sentences with several of them, so that the "
+    "charges cannot be composed: partition the corpus as before (partition, clients, data fraction, seed)"
 )
-FAILED_CHECK = "failed its noise check: nothing is promised"
-"""Why a run that stays booked is a look too."""
+FAILED_CHECK = "failed its noise check: no privacy guarantee"
+"""Description of an unprotected access by a run that also keeps its charge."""
 _FINAL = ("done", "failed", "cancelled")
 
 
 def stamp(connection: Connection) -> tuple[int, float]:
-    """What changes with each run that is submitted: how many there are, and when the last one was."""
+    """Return the number of runs and the time of the last submission, which change with each submitted run."""
     count, last = connection.execute(select(func.count(), func.max(runs.c.created))).one()
     return int(count), float(last or 0.0)
 
 
 def account(connection: Connection, corpus: str, name: str = "") -> BudgetState:
-    """What the book says of a corpus, runs that have ended settled. Raises StoreError where it was changed by hand."""
+    """Return the budget of a corpus after finished runs are finalized.
+
+    Raises:
+        StoreError: If the ledger was modified from outside.
+    """
     finalize(connection)
     return _account(connection, corpus, name)
 
 
 def _account(connection: Connection, corpus: str, name: str) -> BudgetState:
-    entries, seal = _entries(connection)
-    return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
+    entries, chain_hash = _entries(connection)
+    return _state(corpus, name, [entry for entry in entries if entry["corpus"] == corpus], chain_hash)
 
 
 def accounts(connection: Connection) -> list[BudgetState]:
-    """Those of all corpora that have a budget, as they are booked. Raises StoreError."""
-    entries, seal = _entries(connection)
-    of_each = {entry["corpus"]: [each for each in entries if each["corpus"] == entry["corpus"]] for entry in entries}
-    found = [_folded(corpus, "", theirs, seal) for corpus, theirs in of_each.items()]
-    return [each for each in found if each.budget]
+    """Return the budgets of all corpora that have one, without finalizing finished runs. Raises StoreError."""
+    entries, chain_hash = _entries(connection)
+    by_corpus: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        by_corpus.setdefault(entry["corpus"], []).append(entry)
+    states = [_state(corpus, "", own, chain_hash) for corpus, own in by_corpus.items()]
+    return [state for state in states if state.budget]
 
 
 def has_budgets(connection: Connection) -> bool:
-    """Whether there is any entry: without one no corpus has a budget."""
+    """Return whether the ledger has an entry; without one, no corpus has a budget."""
     return connection.execute(select(bookings.c.number).limit(1)).first() is not None
 
 
 def finalize(connection: Connection, run: str | None = None) -> None:
-    """Book what runs that have ended really took: all, or one. One whose noise check failed stays booked, as what was
-    meant, and is a look too: no divergence bounds what it took."""
+    """Replace the pending charges of finished runs by their actual costs.
+
+    A run whose noise check failed keeps its planned charge and is also an unprotected access: no divergence bounds its
+    privacy loss.
+
+    Args:
+        connection: The transaction.
+        run: Identity of one run, or None for all.
+    """
     entries, _ = _entries(connection)
-    for entry in _open(entries):
+    for entry in _pending(entries):
         if run is None or entry["run"] == run:
             spent = _spent(connection, entry)
             if spent is not None:
                 _append(connection, {**_head(entry), "kind": SPENT, "cost": spent})
                 if failed_check(connection, entry["run"]):
                     what = f"{entry['what']}, {FAILED_CHECK}"
-                    look = {"corpus": entry["corpus"], "name": entry["name"], "run": entry["run"], "what": what}
-                    _append(connection, {**look, "kind": LOOK})
+                    access = {"corpus": entry["corpus"], "name": entry["name"], "run": entry["run"], "what": what}
+                    _append(connection, {**access, "kind": LOOK})
 
 
 def failed_check(connection: Connection, run: str) -> bool:
-    """Whether the noise check of a run, or of one of its platforms, failed at any record. One that cannot be read says
-    nothing here: of it all stays booked."""
+    """Return whether the noise check of a run, or of one of its clients, failed in any record.
+
+    Unreadable records are ignored: their run keeps its whole charge.
+    """
     for body in connection.execute(select(records.c.body).where(records.c.run_id == run)).scalars():
         with suppress(ValueError, TypeError, AttributeError):
             record = json.loads(body)
-            if any((each.get("noise_check") or {}).get("faults") for each in (record, *record.get("platforms", ()))):
+            if any((part.get("noise_check") or {}).get("faults") for part in (record, *record.get("platforms", ()))):
                 return True
     return False
 
 
 def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
-    """Book a run on its corpora that have a budget, before its first step. Raises BudgetExceeded, in which case nothing
-    is booked, StoreError."""
+    """Charge a run to its corpora that have a budget, before its first step.
+
+    Raises:
+        BudgetExceeded: If a budget does not admit the run. Nothing is charged.
+        StoreError: If the ledger was modified from outside.
+    """
     if wishes:
         finalize(connection)
     for wish in wishes:
-        now = _account(connection, wish.corpus, wish.name)
-        budget = now.budget
+        state = _account(connection, wish.corpus, wish.name)
+        budget = state.budget
         if budget is None:
             continue
         entry = {"corpus": wish.corpus, "name": wish.name, "run": wish.run, "what": wish.what}
         if wish.looks:
             _append(connection, {**entry, "kind": LOOK})
             continue
-        if budget.unit == "client" and any(each.parties not in ("", wish.parties) for each in now.bookings):
-            raise BudgetExceeded(f"{_total_text(now.name, budget)}; {OTHER_CLIENTS}")
+        if budget.unit == "client" and any(booked.parties not in ("", wish.parties) for booked in state.bookings):
+            raise BudgetExceeded(f"{_total_text(state.name, budget)}; {OTHER_CLIENTS}")
         cost = wish.cost(budget)
-        share = now.with_more(wish.stream, cost, again=wish.again)
+        share = state.with_more(wish.stream, cost, again=wish.again)
         if not share <= 1:
-            raise BudgetExceeded(refusal(now, share))
-        earlier = next((each.rdp for each in now.bookings if each.stream == wish.stream), 0.0)
+            raise BudgetExceeded(refusal(state, share))
+        earlier = next((booked.rdp for booked in state.bookings if booked.stream == wish.stream), 0.0)
         whole = earlier + cost if wish.again else max(earlier, cost)
         steps: dict[str, Any] = {
             "steps": wish.steps,
@@ -134,50 +153,66 @@ def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
 def set_total(
     connection: Connection, corpus: str, name: str, budget: Budget, earlier: Iterable[dict[str, Any]]
 ) -> None:
-    """Set a corpus's total, or another one. earlier: what was trained on it before it had any, as entries. Raises
-    BudgetExceeded where more is spent already, StoreError."""
+    """Set or change the budget of a corpus.
+
+    Args:
+        connection: The transaction.
+        corpus: Checksum of the corpus.
+        name: Name of the corpus.
+        budget: The budget.
+        earlier: Entries for trainings on the corpus before it had a budget.
+
+    Raises:
+        BudgetExceeded: If the charges already exceed the budget.
+        StoreError: If the ledger was modified from outside.
+    """
     finalize(connection)
     _append(connection, {"kind": BUDGET, "corpus": corpus, "name": name, **asdict(budget)})
     for entry in earlier:
         _append(connection, {"corpus": corpus, "name": name, **entry})
-    now = _account(connection, corpus, name)
-    if now.share > 1:
+    state = _account(connection, corpus, name)
+    if state.share > 1:
         raise BudgetExceeded(
-            f"epsilon={budget.epsilon:g}: what was trained on {name} already takes {now.share:.0%} of that, at δ = "
-            f"{budget.delta:g} of each {budget.unit}; expected more"
+            f"epsilon={budget.epsilon:g}: earlier training on the corpus {name} already used {state.share:.0%} of this "
+            f"total at δ = {budget.delta:g} for each {budget.unit}; expected a larger ε"
         )
 
 
 def refusal(now: BudgetState, share: float) -> str:
-    """Why a run is not admitted, with the sum."""
+    """Return the message for a run that the budget does not admit.
+
+    Args:
+        now: The budget and its charges.
+        share: Share of the budget that the run would bring the charges to, 1 for all of it.
+    """
     budget = now.budget
     if budget is None:
         return ""
     total = _total_text(now.name, budget)
     if share == float("inf"):
-        return f"{total}; this run promises nothing to a {budget.unit}, so it cannot be booked"
-    whole = f"{share:.0%}" if share < 10 else "more than ten times all of it"
+        return f"{total}; this run has no privacy guarantee for a {budget.unit}, so it cannot be charged"
+    whole = f"{share:.0%}" if share < 10 else "more than ten times the budget"
     return (
-        f"{total}. {now.share:.0%} of it is booked, and this run would make that {whole}: more noise, fewer epochs "
-        "or another total may help"
+        f"{total}. {now.share:.0%} of it is used, and this run would raise that to {whole}. Use more noise, fewer "
+        "epochs or a larger budget"
     )
 
 
 def _total_text(name: str, budget: Budget) -> str:
-    return f"The budget of {name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
+    return f"The budget of {name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} for each {budget.unit}"
 
 
-def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str) -> BudgetState:
+def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash: str) -> BudgetState:
     totals: list[Budget] = []
-    booked: dict[str, Charge] = {}
-    looks: list[UnprotectedAccess] = []
+    charges: dict[str, Charge] = {}
+    accesses: list[UnprotectedAccess] = []
     for entry in entries:
         if entry["kind"] == BUDGET:
             totals.append(Budget(**{key: entry[key] for key in ("epsilon", "delta", "unit", "order", "set_at")}))
         elif entry["kind"] == LOOK:
-            looks.append(UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"]))
+            accesses.append(UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"]))
         else:
-            booked[entry["stream"]] = Charge(
+            charges[entry["stream"]] = Charge(
                 stream=entry["stream"],
                 run=entry["run"],
                 what=entry["what"],
@@ -186,19 +221,19 @@ def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str
                 at=entry["at"],
                 parties=entry.get("parties", ""),
             )
-    called = entries[-1]["name"] if entries else name
+    last_name = entries[-1]["name"] if entries else name
     return BudgetState(
         corpus=corpus,
-        name=name or called,
+        name=name or last_name,
         totals=tuple(totals),
-        bookings=tuple(booked.values()),
-        looks=tuple(looks),
-        chain_hash=seal,
+        bookings=tuple(charges.values()),
+        looks=tuple(accesses),
+        chain_hash=chain_hash,
     )
 
 
-def _open(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last entry of each stream on each corpus that is of a run that had not ended."""
+def _pending(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last entry of each stream on each corpus, if it is the charge of an unfinished run."""
     last = {(entry["corpus"], entry["stream"]): entry for entry in entries if entry["kind"] in (BOOKED, SPENT)}
     return [entry for entry in last.values() if entry["kind"] == BOOKED]
 
@@ -209,8 +244,11 @@ def _head(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spent(connection: Connection, entry: dict[str, Any]) -> float | None:
-    """What a run that has ended took, None while it goes on, or where it is not known any more: then all of it stays
-    booked. What is released of a run are its records; a run that was stopped counts to the last of them."""
+    """Return the actual cost of a finished run, a Rényi divergence at the budget's order.
+
+    A run releases its records, so that a stopped run counts up to its last record. The result is None for a run that
+    is unfinished or no longer in the store: it keeps its whole charge.
+    """
     state = connection.execute(select(runs.c.state).where(runs.c.run_id == entry["run"])).scalar()
     if state is None or state not in _FINAL:
         return None
@@ -221,34 +259,35 @@ def _spent(connection: Connection, entry: dict[str, Any]) -> float | None:
         select(records.c.body).where(records.c.run_id == entry["run"]).order_by(records.c.round.desc()).limit(1)
     ).scalar()
     try:
-        taken = int(json.loads(body)["step"]) if body else 0
+        steps = int(json.loads(body)["step"]) if body else 0
     except (ValueError, TypeError, KeyError):
         return whole
-    if taken == 0:
+    if steps == 0:
         return float(entry["before"])
     if not entry["even"]:
         return whole
-    part = float(entry["own"]) * min(1.0, taken / int(entry["steps"]))
+    partial = float(entry["own"]) * min(1.0, steps / int(entry["steps"]))
     before = float(entry["before"])
-    return before + part if entry["again"] else max(before, part)
+    return before + partial if entry["again"] else max(before, partial)
 
 
 def _entries(connection: Connection) -> tuple[list[dict[str, Any]], str]:
-    found, seal = [], ""
+    """Return all entries and the last chain hash. Raises StoreError if the chain is broken."""
+    entries, chain_hash = [], ""
     query = select(bookings.c.number, bookings.c.entry, bookings.c.seal).order_by(bookings.c.number)
-    for place, row in enumerate(connection.execute(query), start=1):
-        good = row.number == place and row.seal == _sealed(seal, row.number, row.entry)
+    for number, row in enumerate(connection.execute(query), start=1):
+        valid = row.number == number and row.seal == _chain_hash(chain_hash, row.number, row.entry)
         try:
-            found.append(json.loads(row.entry))
+            entries.append(json.loads(row.entry))
         except ValueError:
-            good = False
-        if not good:
+            valid = False
+        if not valid:
             raise StoreError(
-                f"The book of budgets was changed by hand at entry {place:,}: nothing is booked on top of that. Bring "
-                "back a copy of the database from before."
+                f"The privacy ledger was modified from outside at entry {number:,}, so it accepts no charges. Restore "
+                "an earlier copy of the database."
             )
-        seal = row.seal
-    return found, seal
+        chain_hash = row.seal
+    return entries, chain_hash
 
 
 def _append(connection: Connection, entry: dict[str, Any]) -> None:
@@ -257,10 +296,10 @@ def _append(connection: Connection, entry: dict[str, Any]) -> None:
     ).first()
     number, before = (last.number + 1, last.seal) if last else (1, "")
     text = json.dumps({"at": _now(), **entry}, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    connection.execute(insert(bookings).values(number=number, entry=text, seal=_sealed(before, number, text)))
+    connection.execute(insert(bookings).values(number=number, entry=text, seal=_chain_hash(before, number, text)))
 
 
-def _sealed(before: str, number: int, entry: str) -> str:
+def _chain_hash(before: str, number: int, entry: str) -> str:
     return hashlib.sha256(f"{before}\n{number}\n{entry}".encode()).hexdigest()
 
 

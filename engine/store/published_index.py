@@ -1,9 +1,8 @@
-"""What is known of the files of published runs without opening them: an index in the home, made once.
+"""Index of the published runs in the home folder, which avoids opening their files.
 
-It only saves time. Each row holds for one state of its file (size, both times of it) and for one state of the engine's
-code, which says what of a file is believed; for anything else there is no row. Rows are compressed, so that a checksum
-goes with them. An index that is damaged is made anew; one that is locked, of another make or in a home that cannot be
-written is done without. It can be deleted at any time.
+It is only a cache and can be deleted at any time. Each row is valid for one state of its file (size and both times)
+and one state of the engine's code, which decides whether a file is valid. Rows are compressed, which includes a
+checksum. A damaged index is rebuilt; one that is locked, has another format or is not writable is ignored.
 """
 
 import hashlib
@@ -22,20 +21,26 @@ from engine.errors import UNREADABLE
 from engine.settings import REPOSITORY
 
 NAME = "published-index.sqlite"
-"""Below the home."""
+"""File name in the home folder."""
 BUSY_SECONDS = 2.0
-"""How long another program is waited for that is writing the index."""
+"""Seconds to wait while another program writes the index."""
 _TABLE = "files_1"
-"""Another number for other columns: a table of another version stays as it is."""
+"""Increase the number if the columns change: a table of another version stays unchanged."""
 _COLUMNS = "folder BLOB, name BLOB, rules TEXT, size INT, modified INT, changed INT, about BLOB, last BLOB"
 _PAGES = "PRAGMA page_size = 16384"
-"""Bytes, where the index is made: of 4,096 a row would take a whole page."""
+"""Page size in bytes of a new index: with 4,096, each row would fill a page of its own."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class File(NamedTuple):
-    """A file as it was when its folder was listed. size: bytes. modified, changed: when its content was, and when
-    anything about it was, in ns since 1970 UTC; the second cannot be set back."""
+    """The state of a file when its folder was listed.
+
+    Attributes:
+        path: Path of the file.
+        size: Size in bytes.
+        modified: Time of the last change of the content, in ns since 1970 UTC.
+        changed: Time of the last change of content or metadata, likewise; programs cannot set it back.
+    """
 
     path: str
     size: int
@@ -44,26 +49,30 @@ class File(NamedTuple):
 
     @classmethod
     def of(cls, entry: os.DirEntry[str]) -> "File":
-        """Raises OSError."""
+        """Return the state of a directory entry. Raises OSError."""
         status = entry.stat()
         return cls(entry.path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class Row(NamedTuple):
-    """What is kept of a file that can be believed, each as :func:`packed`. about: what a list of runs needs. last: the
-    newest record."""
+    """The index row of a valid file, each value as :func:`packed` returns it.
+
+    Attributes:
+        about: Values that a list of runs needs.
+        last: The newest record.
+    """
 
     about: bytes
     last: bytes
 
 
 def packed(values: Mapping[str, Any]) -> bytes:
-    """Plain values; :func:`unpacked` is the inverse."""
+    """Return plain values as compressed JSON; :func:`unpacked` is the inverse."""
     return zlib.compress(json.dumps(values, separators=(",", ":")).encode(), 1)
 
 
 def unpacked(kept: bytes) -> Any:
-    """Raises ValueError where it is damaged."""
+    """Return the values of compressed JSON. Raises ValueError if it is damaged."""
     try:
         return json.loads(zlib.decompress(kept))
     except (zlib.error, *UNREADABLE) as error:
@@ -71,25 +80,25 @@ def unpacked(kept: bytes) -> Any:
 
 
 def rows(index: Path, folder: Path) -> dict[File, Row]:
-    """What is known of the files in a folder; nothing where the index cannot be used."""
+    """Return the rows for the files in a folder; none if the index cannot be used."""
     if not index.is_file():
         return {}
     query = f"SELECT name, size, modified, changed, about, last FROM {_TABLE} WHERE folder = ? AND rules = ?"
     try:
         with closing(sqlite3.connect(index, timeout=BUSY_SECONDS)) as connection:
-            found = connection.execute(query, (os.fsencode(folder), _rules())).fetchall()
+            records = connection.execute(query, (os.fsencode(folder), _rules())).fetchall()
         start = os.path.join(folder, "")
-        return {File(start + os.fsdecode(name), *state): Row(about, last) for name, *state, about, last in found}
+        return {File(start + os.fsdecode(name), *state): Row(about, last) for name, *state, about, last in records}
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) in _DAMAGED:
             _remove(index)
         return {}
-    except (TypeError, ValueError):  # rows of something else
+    except (TypeError, ValueError):  # rows of another format
         return {}
 
 
 def keep(index: Path, folder: Path, found: Mapping[File, Row]) -> None:
-    """Add rows in place of older ones of the same files; nothing where the index cannot be written."""
+    """Write rows, replacing older ones of the same files; do nothing if the index cannot be written."""
     values = [(os.fsencode(folder), _name(file), _rules(), *file[1:], *row) for file, row in found.items()]
     with suppress(sqlite3.Error, OSError):
         index.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +109,7 @@ def keep(index: Path, folder: Path, found: Mapping[File, Row]) -> None:
 
 
 def forget(index: Path, folder: Path, gone: Iterable[File]) -> None:
-    """Remove the rows of files that are no longer there."""
+    """Delete the rows of files that no longer exist."""
     names = [(os.fsencode(folder), _name(file)) for file in gone]
     with suppress(sqlite3.Error), closing(sqlite3.connect(index, timeout=BUSY_SECONDS)) as connection, connection:
         connection.executemany(f"DELETE FROM {_TABLE} WHERE folder = ? AND name = ?", names)
@@ -118,9 +127,11 @@ def _remove(index: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _rules() -> str:
-    """A checksum of all that decides what of a file is believed: the engine's code (7 ms), and the sentences that
-    public features were fitted on."""
-    whole = hashlib.sha256()
+    """Return a checksum of everything that decides whether a file is valid, which takes 7 ms.
+
+    It covers the engine's code and the checksums of the sentences that public features were fitted on.
+    """
+    digest = hashlib.sha256()
     for path in (*sorted((REPOSITORY / "engine").rglob("*.py")), contamination.CHECKSUMS):
-        whole.update(path.read_bytes())
-    return whole.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""Published taggers: the files beside published runs, in ``models/`` of their folder, each called by its run.
+"""Published taggers: files in the subfolder ``models`` of the published runs, named after their runs.
 
-``SHA256SUMS`` there has the checksum of each, as ``sha256sum -c`` reads it. A file comes from outside and decides what
-is taken out of somebody's text, so one that is not listed, or was changed, is refused before it is read.
+``SHA256SUMS`` lists the checksum of each in the format of ``sha256sum -c``. The files are untrusted input, and they
+decide which words of a user's text are tagged. A file that is not listed, or was changed, is refused before it is read.
 """
 
 import hashlib
@@ -17,22 +17,30 @@ if TYPE_CHECKING:
 
 SUMS = "SHA256SUMS"
 MAX_BYTES = 50_000_000
-"""Of one file; the taggers of the two papers have less than a million weights."""
+"""Maximum size of one file in bytes; the taggers of the two papers have less than a million weights."""
 
 
 def write(tagger: "Model", name: str, folder: Path) -> None:
-    """Publish a tagger under ``name`` (:func:`engine.store.paths.model_name`), its weights in float16. Raises
-    StoreError."""
+    """Publish a tagger with float16 weights.
+
+    Args:
+        tagger: The tagger.
+        name: Its name, see :func:`engine.store.paths.model_name`.
+        folder: Folder of the published runs.
+
+    Raises:
+        StoreError: If it cannot be written.
+    """
     path = folder / name
-    with atomic_write(path, "The published tagger") as passing:
-        tagger.save(passing, half=True)
-    known = sums(folder) | {path.name: _checksum(path)}
-    with atomic_write(folder / paths.MODELS / SUMS, "The checksums of published taggers") as passing:
-        passing.write_text("".join(f"{known[each]}  {each}\n" for each in sorted(known)), encoding="utf-8")
+    with atomic_write(path, "The published tagger") as temporary:
+        tagger.save(temporary, half=True)
+    checksums = sums(folder) | {path.name: _checksum(path)}
+    with atomic_write(folder / paths.MODELS / SUMS, "The checksums of published taggers") as temporary:
+        temporary.write_text("".join(f"{checksums[file]}  {file}\n" for file in sorted(checksums)), encoding="utf-8")
 
 
 def sums(folder: Path) -> dict[str, str]:
-    """The checksum of each published tagger by its file name. Raises StoreError if the list cannot be read."""
+    """Return the SHA-256 of each published tagger by file name. Raises StoreError if the list cannot be read."""
     try:
         lines = (folder / paths.MODELS / SUMS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -43,7 +51,7 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def read(name: str, folder: Path) -> "Model":
-    """A published tagger. Raises StoreError if it is not what was published."""
+    """Return a published tagger. Raises StoreError if its checksum or its run is not the published one."""
     from engine.training.model import Model
 
     path = folder / name
@@ -53,17 +61,17 @@ def read(name: str, folder: Path) -> "Model":
     try:
         if path.stat().st_size > MAX_BYTES:
             raise StoreError(f"The published tagger {path.name} is refused: it has more than {MAX_BYTES:,} bytes.")
-        found = _checksum(path)
+        actual = _checksum(path)
     except OSError as error:
         raise StoreError(f"The published tagger {path.name} cannot be read: {error.strerror}.") from error
-    if found != expected:
+    if actual != expected:
         raise StoreError(
-            f"The published tagger {path.name} is refused: it was changed (SHA-256 {found[:12]}…, expected "
+            f"The published tagger {path.name} is refused: it was changed (SHA-256 {actual[:12]}…, expected "
             f"{expected[:12]}…)."
         )
     model = Model.load(path)
     if model.run_id != paths.run_of_model(name):
-        raise StoreError(f"The published tagger {path.name} is refused: it is that of run {model.run_id}.")
+        raise StoreError(f"The published tagger {path.name} is refused: it belongs to run {model.run_id}.")
     return model
 
 

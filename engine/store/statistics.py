@@ -1,4 +1,4 @@
-"""How much there is in the store, for whoever watches over it."""
+"""Statistics of the store for monitoring."""
 
 import time
 from dataclasses import dataclass
@@ -11,8 +11,13 @@ from engine.store.schema import runs
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """states: runs by state, all of them. waited: seconds for which the longest waiting run has waited; silent: seconds
-    since the running run that was heard of longest ago was; both 0 where there is none."""
+    """Numbers of runs and ages of the oldest.
+
+    Attributes:
+        states: Number of runs in each state.
+        waited: Waiting time of the oldest queued run in seconds; 0 if none is queued.
+        silent: Age of the oldest heartbeat of a running run in seconds; 0 if none is running.
+    """
 
     states: dict[RunState, int]
     waited: float
@@ -20,16 +25,16 @@ class Counts:
 
 
 def read(connection: Connection) -> Counts:
-    """As it is now."""
-    found = dict.fromkeys(RunState, 0)
+    """Return the current statistics."""
+    states = dict.fromkeys(RunState, 0)
     waited = silent = 0.0
     now = time.time()
     longest = select(runs.c.state, func.count(), func.min(runs.c.created), func.min(runs.c.heartbeat))
     for name, number, created, heartbeat in connection.execute(longest.group_by(runs.c.state)):
         state = RunState(name)
-        found[state] = int(number)
+        states[state] = int(number)
         if state == RunState.QUEUED:
             waited = max(0.0, now - created)
         elif state == RunState.RUNNING and heartbeat is not None:
             silent = max(0.0, now - heartbeat)
-    return Counts(states=found, waited=waited, silent=silent)
+    return Counts(states=states, waited=waited, silent=silent)

@@ -1,7 +1,7 @@
-"""Searches for a recipe as JSON, one file each: the user's own in the home, published ones in ``cached_results/``.
+"""Hyperparameter searches as JSON, one file each: the user's in the home folder, published ones in ``cached_results/``.
 
-What :mod:`engine.experiments.tuning` found is kept here for pages, which need no search library for it. Files come
-from outside, so each is checked as a whole; one that cannot be used is left out, as if it were not there.
+Pages read the results of :mod:`engine.experiments.tuning` here without the search library. The files are untrusted
+input, so each is validated; an invalid one is ignored.
 """
 
 import dataclasses
@@ -17,31 +17,31 @@ from engine.errors import UNREADABLE
 from engine.records import Study, Trial
 
 FOLDER = "tuning"
-"""Below the home and the published results."""
+"""Folder name, in the home folder and below the published results."""
 _MAX_BYTES = 5_000_000
 
 
 def write(study: Study, home: Path) -> Path:
-    """Keep a study in place of the one of its name. Raises StoreError."""
+    """Save a study, replacing an earlier one of the same name. Raises StoreError."""
     values = dataclasses.asdict(study) | {"best": study.best.to_dict() if study.best else None}
     path = home / FOLDER / f"{study.name}.json"
-    with atomic_write(path, "The search") as passing:
-        passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    with atomic_write(path, "The search") as temporary:
+        temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return path
 
 
 def read_all(*folders: Path) -> dict[str, Study]:
-    """Studies below these folders by name; where two have the same, the first one's."""
-    found: dict[str, Study] = {}
+    """Return the studies below these folders by name; the first folder has priority."""
+    studies: dict[str, Study] = {}
     for folder in folders:
         for path in sorted((folder / FOLDER).glob("*.json")):
             try:
                 if path.stat().st_size <= _MAX_BYTES:
                     study = _study(json.loads(path.read_text(encoding="utf-8")))
-                    found.setdefault(study.name, study)
+                    studies.setdefault(study.name, study)
             except (OSError, *UNREADABLE):
                 continue
-    return found
+    return studies
 
 
 def _study(values: dict[str, Any]) -> Study:
@@ -63,7 +63,7 @@ def _study(values: dict[str, Any]) -> Study:
 
 
 def _added(values: dict[str, Any]) -> dict[str, Any]:
-    """What older studies do not have; what is left out has its default."""
+    """Return the fields that older studies lack; missing ones have their defaults."""
     kinds: dict[str, Callable[[Any], Any]] = {
         "corpus_checksum": str,
         "development_checksum": str,
@@ -74,13 +74,13 @@ def _added(values: dict[str, Any]) -> dict[str, Any]:
         "budget": _number,
         "order": _number,
         "released_epsilon": _number,
-        "released": lambda known: {int(number): int(seeds) for number, seeds in known.items()},
+        "released": lambda released: {int(number): int(seeds) for number, seeds in released.items()},
     }
     return {name: kind(values[name]) for name, kind in kinds.items() if values.get(name) is not None}
 
 
 def _number(value: Any) -> float:
-    found = float(value)
-    if not math.isfinite(found):
-        raise ValueError(f"{value!r} is no finite number")
-    return found
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a finite number")
+    return number

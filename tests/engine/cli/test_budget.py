@@ -28,7 +28,7 @@ def test_budget_refuses_a_run_that_is_too_large_and_books_one_that_fits(shell, s
     assert code == 2
     assert "synthetic" in err
     assert "ε = 2 at δ = 1e-05" in err
-    assert "0% of it is booked" in err
+    assert "0% of it is used" in err
     assert service.trained == []
     code, _, _ = shell(*RUN, "--noise-multiplier", "5")
     assert code == 0

@@ -157,7 +157,7 @@ class TestTheWorker:
     @pytest.mark.parametrize(
         ("damage", "words"),
         [
-            (lambda path: path.unlink(), "The keys of this run's noise are gone"),
+            (lambda path: path.unlink(), "The noise keys of this run are missing"),
             (lambda path: path.write_bytes(b"short"), "are damaged"),
             (lambda path: path.write_bytes(bytes(32)), "are damaged"),
             (lambda path: path.write_bytes(b""), "are damaged"),
@@ -231,7 +231,7 @@ class TestTheFile:
 
     def test_a_onethat_cannot_be_written_is_said(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
-        with pytest.raises(StoreError, match="cannot be kept"):
+        with pytest.raises(StoreError, match="cannot be saved"):
             noise_keys.secrets_for(tmp_path / "file" / "run.key", begun=False)
 
 

@@ -76,7 +76,7 @@ def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(app
     assert now.share > 0
     (look,) = now.looks
     assert look.run == identity
-    assert all(part in look.what for part in ("before there was", "failed its noise check", "nothing is promised"))
+    assert all(part in look.what for part in ("before there was", "failed its noise check", "no privacy guarantee"))
 
 
 def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(app):

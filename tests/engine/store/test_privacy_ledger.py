@@ -75,7 +75,7 @@ def ended(store: RunStore, run: str, step: int | None, how: str) -> None:
 
 def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
     submit(store, "a", 0.6)
-    with pytest.raises(BudgetExceeded, match=r"\b60% .*\bbooked\b.* 110%"):
+    with pytest.raises(BudgetExceeded, match=r"\b60% .*\bused\b.* 110%"):
         submit(store, "b", 0.5)
     with pytest.raises(RunNotFound):
         store.status("b")
@@ -84,7 +84,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
 
 
 def test_what_promises_nothing_to_the_unit_is_refused(store):
-    with pytest.raises(BudgetExceeded, match="nothing to a sentence"):
+    with pytest.raises(BudgetExceeded, match="no privacy guarantee for a sentence"):
         submit(store, "a", float("inf"))
 
 
@@ -123,7 +123,7 @@ def test_a_run_whose_noise_check_failed_is_a_look_too(store, how, whose):
     assert account.share == pytest.approx(0.4)
     (look,) = account.looks
     assert look.run == "a"
-    assert all(part in look.what for part in ("failed its noise check", "nothing is promised"))
+    assert all(part in look.what for part in ("failed its noise check", "no privacy guarantee"))
     assert account_of(store).looks == account.looks, "once"
     store.delete("a")
     assert account_of(store).looks == account.looks
@@ -153,11 +153,11 @@ def test_new_noise_counts_anew(store):
     assert account_of(store).share == pytest.approx(0.6)
     ended(store, "a", 75, "failed")
     assert account_of(store).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
-    with pytest.raises(BudgetExceeded, match=r"\b50% .*\bbooked\b.* 110%"):
+    with pytest.raises(BudgetExceeded, match=r"\b50% .*\bused\b.* 110%"):
         submit(store, "b", 0.6)
     submit(store, "a", 0.4, again=True)
     ended(store, "a", 100, "done")
-    with pytest.raises(BudgetExceeded, match=r"\b90% .*\bbooked\b.* 130%"):
+    with pytest.raises(BudgetExceeded, match=r"\b90% .*\bused\b.* 130%"):
         submit(store, "b", 0.4)
 
 
@@ -223,9 +223,9 @@ def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_add
     submit(store, "a", 0.1)
     submit(store, "b", 0.1)
     by_hand(store_address, change)
-    with pytest.raises(StoreError, match="by hand at entry"):
+    with pytest.raises(StoreError, match="from outside at entry"):
         account_of(store)
-    with pytest.raises(StoreError, match="by hand at entry"):
+    with pytest.raises(StoreError, match="from outside at entry"):
         submit(store, "c", 0.1)
     with pytest.raises(RunNotFound):
         store.status("c")
