@@ -1,7 +1,7 @@
 """Published runs: one readable JSON file each, in ``cached_results/`` of the repository.
 
-Files come from outside, so each is checked as a whole; one that cannot be used is skipped, and said. What was found is
-kept in an index, so that a file is opened again only for the records of its run.
+The files are untrusted input, so each is validated; an invalid one is skipped with a message. An index stores the
+results, so that a file is opened again only for the records of its run.
 """
 
 import dataclasses
@@ -30,13 +30,16 @@ FORMAT = 1
 MAX_BYTES = 5_000_000
 """Largest file that is read; a run of 25 records takes about 40 kB."""
 LOOK_SECONDS = 1.0
-_AT_ONCE = 500
-"""Files that are read before the index is written: who stops a program loses no more than these."""
+"""Seconds for which a listing of the folder is reused."""
+_BATCH = 500
+"""Number of files read between two writes of the index, so that an interruption loses at most these."""
 
 
 class Records(Sequence[RoundRecord]):
-    """The records of a published run: how many there are and the last one are at hand, the others are read from its
-    file when they are asked for. Raises StoreError where the file is gone or has changed by then."""
+    """The records of a published run: their number and the last one are in memory, the others are read on demand.
+
+    Reading raises StoreError if the file was deleted or changed.
+    """
 
     def __init__(self, file: File, run_id: str, number: int, last: bytes) -> None:
         self._file = file
@@ -48,95 +51,103 @@ class Records(Sequence[RoundRecord]):
         return self._number
 
     @overload
-    def __getitem__(self, place: int) -> RoundRecord: ...
+    def __getitem__(self, index: int) -> RoundRecord: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[RoundRecord]: ...
-    def __getitem__(self, place: int | slice) -> RoundRecord | Sequence[RoundRecord]:
-        return self.last if place in (-1, self._number - 1) else self._every[place]
+    def __getitem__(self, index: slice) -> Sequence[RoundRecord]: ...
+    def __getitem__(self, index: int | slice) -> RoundRecord | Sequence[RoundRecord]:
+        return self.last if index in (-1, self._number - 1) else self._all[index]
 
     def __iter__(self) -> Iterator[RoundRecord]:
-        return iter(self._every)
+        return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._every == tuple(other)
+        return isinstance(other, Sequence) and self._all == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     @cached_property
     def last(self) -> RoundRecord:
-        """The newest."""
+        """The newest record."""
         try:
             return RoundRecord.from_dict(published_index.unpacked(self._last))
-        except UNREADABLE:  # the index is damaged there
-            return self._every[-1]
+        except UNREADABLE:  # a damaged row of the index
+            return self._all[-1]
 
     @property
-    def _every(self) -> tuple[RoundRecord, ...]:
-        found = _read(self._file)
-        if isinstance(found, str):
-            raise StoreError(found)
-        if (found.run_id, len(found.records)) != (self._run_id, self._number):
-            raise StoreError(f"The published result {Path(self._file.path).name} has changed: look again.")
-        return tuple(found.records)
+    def _all(self) -> tuple[RoundRecord, ...]:
+        run = _read(self._file)
+        if isinstance(run, str):
+            raise StoreError(run)
+        if (run.run_id, len(run.records)) != (self._run_id, self._number):
+            raise StoreError(f"The published result {Path(self._file.path).name} has changed; try again.")
+        return tuple(run.records)
 
 
 @dataclass(frozen=True)
 class Published:
-    """What lies in a folder. runs: by file name. problems: a sentence for each file that was skipped. by_id, by_config:
-    the same runs; where two are alike but for the corpus's content or the engine, by_config has both."""
+    """The published runs in a folder.
+
+    Attributes:
+        runs: The runs in the order of their file names.
+        problems: An error message for each file that was skipped.
+    """
 
     runs: tuple[Run, ...]
     problems: tuple[str, ...]
 
     @cached_property
     def by_id(self) -> dict[str, Run]:
-        """Each run by its identity."""
+        """The runs by identity."""
         return {run.run_id: run for run in self.runs}
 
     @cached_property
     def by_config(self) -> dict[SimulationConfig, list[Run]]:
-        """The runs of each configuration."""
-        found: dict[SimulationConfig, list[Run]] = {}
+        """The runs of each configuration: several if the corpus's content or the engine version differs."""
+        runs: dict[SimulationConfig, list[Run]] = {}
         for run in self.runs:
-            found.setdefault(run.config, []).append(run)
-        return found
+            runs.setdefault(run.config, []).append(run)
+        return runs
 
     @cached_property
     def _by_work(self) -> dict[object, list[Run]]:
-        found: dict[object, list[Run]] = {}
+        runs: dict[object, list[Run]] = {}
         for run in self.runs:
-            found.setdefault(_work(run.config), []).append(run)
-        return found
+            runs.setdefault(_work(run.config), []).append(run)
+        return runs
 
     def alike(self, config: SimulationConfig) -> list[Run]:
-        """Those that differ from a configuration in its privacy and its seed at most."""
+        """Return the runs that differ from a configuration only in privacy settings and seed."""
         return self._by_work.get(_work(config), [])
 
     def today(self) -> "Published":
-        """Those that today's engine would give, and older ones, marked so, of which there is none of today's."""
-        fresh, known, older = [], set(), []
+        """Return the runs of the current engine version, and outdated ones that have no current counterpart."""
+        current, keys, older = [], set(), []
         for run in self.runs:
             if run.provenance and run.provenance.engine_version == engine_version(run.config):
-                fresh.append(run)
-                known.add((run.config, run.provenance.corpus_checksum))
+                current.append(run)
+                keys.add((run.config, run.provenance.corpus_checksum))
             else:
                 older.append(run)
-        found = {
+        outdated = {
             (run.config, run.provenance.corpus_checksum): replace(run, outdated=True)
             for run in sorted(older, key=lambda run: run.status.created or 0.0)
-            if run.provenance and (run.config, run.provenance.corpus_checksum) not in known
+            if run.provenance and (run.config, run.provenance.corpus_checksum) not in keys
         }
-        return Published((*fresh, *found.values()), self.problems)
+        return Published((*current, *outdated.values()), self.problems)
 
 
 _work = attrgetter(
-    *(each.name for each in dataclasses.fields(SimulationConfig) if each.name not in ("privacy", "seed"))
+    *(field.name for field in dataclasses.fields(SimulationConfig) if field.name not in ("privacy", "seed"))
 )
 
 
 def read_all(folder: Path, index: Path | None = None) -> Published:
-    """All runs in ``folder``; the same answer as long as no file there changes. index: where it is kept what files were
-    found to be (:mod:`engine.store.published_index`), None for nowhere."""
+    """Return all runs in a folder; the same object as long as no file there changes.
+
+    Args:
+        folder: The folder.
+        index: File of the index (:mod:`engine.store.published_index`), or None for no index.
+    """
     try:
         with os.scandir(folder) as entries:
             files = sorted(File.of(entry) for entry in entries if entry.name.endswith(".json"))
@@ -148,49 +159,57 @@ def read_all(folder: Path, index: Path | None = None) -> Published:
 
 
 def lately(folder: Path, index: Path) -> Published:
-    """As :func:`read_all`, whose look at the folder holds for ``LOOK_SECONDS``, or until this process publishes: pages
-    ask hundreds of times, and a look at 10,000 files takes 45 ms."""
+    """Return all runs in a folder, from a listing that is at most ``LOOK_SECONDS`` old.
+
+    Publishing in this process invalidates the listing. Pages call this hundreds of times, and a listing of 10,000 files
+    takes 45 ms.
+
+    Args:
+        folder: The folder.
+        index: File of the index.
+    """
     now = time.monotonic()
-    looked, found = _looks.get((folder, index), (-math.inf, None))
-    if found is None or now - looked > LOOK_SECONDS:
-        found = read_all(folder, index)
-        _looks[folder, index] = now, found
-    return found
+    listed_at, published = _listings.get((folder, index), (-math.inf, None))
+    if published is None or now - listed_at > LOOK_SECONDS:
+        published = read_all(folder, index)
+        _listings[folder, index] = now, published
+    return published
 
 
-_looks: dict[tuple[Path, Path], tuple[float, Published]] = {}
+_listings: dict[tuple[Path, Path], tuple[float, Published]] = {}
 _seen: dict[Path, dict[File, Run | str]] = {}
-"""What the files of each folder were found to be."""
+"""The run or error message of each file, by folder."""
 
 
 @lru_cache(maxsize=4)
 def _read_files(folder: Path, files: tuple[File, ...], index: Path | None) -> Published:
     before = _seen.get(folder, {})
-    found = {file: before[file] for file in files if file in before}
-    if index and len(found) < len(files):
-        kept = published_index.rows(index, folder)
+    results = {file: before[file] for file in files if file in before}
+    if index and len(results) < len(files):
+        indexed = published_index.rows(index, folder)
         for file in files:
-            if file not in found and file in kept:
-                with suppress(*UNREADABLE):  # the index is damaged there, and the file is read
-                    found[file] = _listed(file, kept[file])
-        if gone := kept.keys() - set(files):
+            if file not in results and file in indexed:
+                with suppress(*UNREADABLE):  # a damaged row of the index: the file is read
+                    results[file] = _from_row(file, indexed[file])
+        if gone := indexed.keys() - set(files):
             published_index.forget(index, folder, gone)
-    new = [file for file in files if file not in found]
-    for first in range(0, len(new), _AT_ONCE):
+    new = [file for file in files if file not in results]
+    for first in range(0, len(new), _BATCH):
         rows = {}
-        for file in new[first : first + _AT_ONCE]:
-            whole = _read(file)
-            if isinstance(whole, Run):
-                rows[file] = _row(whole)
-                found[file] = _listed(file, rows[file])
+        for file in new[first : first + _BATCH]:
+            result = _read(file)
+            if isinstance(result, Run):
+                rows[file] = _row(result)
+                results[file] = _from_row(file, rows[file])
             else:
-                found[file] = whole
+                results[file] = result
         if index and rows:
             published_index.keep(index, folder, rows)
-    _seen[folder] = found
-    every = [found[file] for file in files]
+    _seen[folder] = results
+    ordered = [results[file] for file in files]
     return Published(
-        tuple(each for each in every if isinstance(each, Run)), tuple(each for each in every if isinstance(each, str))
+        tuple(result for result in ordered if isinstance(result, Run)),
+        tuple(result for result in ordered if isinstance(result, str)),
     )
 
 
@@ -204,8 +223,8 @@ def _row(run: Run) -> Row:
     return Row(published_index.packed(about), published_index.packed(run.records[-1].to_dict()))
 
 
-def _listed(file: File, row: Row) -> Run:
-    """A run whose records are read later. Raises what is in UNREADABLE."""
+def _from_row(file: File, row: Row) -> Run:
+    """Return a run whose records are read later. Raises an exception in UNREADABLE if the row is damaged."""
     about = published_index.unpacked(row.about)
     config, provenance = SimulationConfig.from_dict(about["config"]), Provenance(**about["provenance"])
     identity = about["run_id"]
@@ -227,11 +246,11 @@ def _read(file: File) -> Run | str:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"it holds {constant}, which is no JSON number")
+    raise ValueError(f"it contains {constant}, which is not a JSON number")
 
 
 def from_dict(values: dict[str, Any]) -> Run:
-    """A run from what :func:`to_text` wrote. Raises ValueError, TypeError or KeyError if something is wrong with it."""
+    """Return the run from the JSON values of :func:`to_text`. Raises ValueError, TypeError or KeyError if invalid."""
     if values["format"] != FORMAT:
         raise ValueError(f"its format is {values['format']!r}, expected {FORMAT}")
     config = SimulationConfig.from_dict(values["config"])
@@ -245,14 +264,14 @@ def from_dict(values: dict[str, Any]) -> Run:
     check = records[-1].noise_check
     if config.privacy.private and not (check and check.passed):
         raise ValueError("it claims privacy without a noise check that passed")
-    if config.privacy.private and check and not _is_of(config.privacy, check):
-        raise ValueError("its noise check is of other noise than its settings have")
+    if config.privacy.private and check and not _matches(config.privacy, check):
+        raise ValueError("its noise check does not match the noise of its settings")
     if not config.privacy.private and any(math.isfinite(record.privacy.epsilon) for record in records):
         raise ValueError("it claims privacy without noise")
     if _claims(records) and contamination.rests_on_corpus(config.features, provenance.corpus_checksum):
         raise ValueError("it claims privacy for sentences that its features were fitted on")
     if _claims(records) and config.federation.masked:
-        raise ValueError("it claims privacy although names were masked by the sentences of all platforms")
+        raise ValueError("it claims privacy although entities were masked according to the sentences of all clients")
     if [record.round for record in records] != list(range(len(records))):
         raise ValueError("its records are not numbered 0, 1, 2 …")
     return _run(expected, config, provenance, records)
@@ -264,25 +283,29 @@ def _run(identity: str, config: SimulationConfig, provenance: Provenance, record
     return Run(run_id=identity, config=config, status=status, records=records, provenance=provenance, published=True)
 
 
-def _is_of(privacy: PrivacyConfig, check: NoiseCheck) -> bool:
-    """Whether a noise check was of the noise and the clip norm of these settings."""
+def _matches(privacy: PrivacyConfig, check: NoiseCheck) -> bool:
+    """Return whether a noise check expected the noise and the clip norm of these settings."""
     clip_norm = privacy.clip_norm or 0.0
-    planned = (check.noise_planned, privacy.noise_multiplier * clip_norm), (check.clip_norm, clip_norm)
-    return all(math.isclose(*each, rel_tol=1e-6) for each in planned)
+    pairs = (check.noise_planned, privacy.noise_multiplier * clip_norm), (check.clip_norm, clip_norm)
+    return all(math.isclose(*pair, rel_tol=1e-6) for pair in pairs)
 
 
 def _claims(records: Sequence[RoundRecord]) -> bool:
-    """Whether a run says that its training sentences are protected."""
+    """Return whether a run claims that its training sentences are protected."""
     return math.isfinite(records[-1].privacy.epsilon)
 
 
 def to_text(run: Run) -> str:
-    """The JSON of a finished run, a line for each record. Raises InvalidConfig if the run is not finished."""
+    """Return the JSON of a finished run, one line for each record.
+
+    Raises:
+        InvalidConfig: If the run is not finished, or is private by its settings but has no privacy guarantee.
+    """
     if run.final is None or run.provenance is None:
         raise InvalidConfig(f"run {run.run_id} is {run.status.state}, expected one that is done")
     check = run.final.noise_check
     if run.config.privacy.private and not (check and check.passed):
-        why = "its noise could not be measured" if check and not check.failed else "no noise check of it passed"
+        why = "its noise could not be measured" if check and not check.failed else "no noise check passed"
         raise InvalidConfig(f"run {run.run_id} is private by its settings, but {why}")
     if run.config.privacy.private and not _claims(run.records):
         why = " ".join(run.final.privacy.assumptions)
@@ -299,11 +322,11 @@ def to_text(run: Run) -> str:
 
 
 def write(run: Run, folder: Path) -> Path:
-    """Publish a finished run; the same run again replaces its file whole. Raises InvalidConfig, StoreError."""
+    """Publish a finished run, replacing an earlier file of the same run. Raises InvalidConfig, StoreError."""
     text = to_text(run)
     corpus = "+".join(Path(name).name for name in run.config.corpus.split(JOIN))[:60]
     path = folder / f"{corpus}-{run.config.tagger.name}-s{run.config.privacy.noise_multiplier:g}-{run.run_id}.json"
-    with atomic_write(path, "The published run") as passing:
-        passing.write_text(text, encoding="utf-8")
-    _looks.clear()
+    with atomic_write(path, "The published run") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    _listings.clear()
     return path

@@ -1,4 +1,4 @@
-"""What rows of the database are, as values of the engine."""
+"""Conversion of database rows to values of the engine, and the order of the queue."""
 
 import json
 from functools import lru_cache
@@ -12,12 +12,11 @@ from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunS
 from engine.store.schema import records, runs
 
 ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
-"""In which the runs of one person are computed: those that somebody waits for before batches, then the longest waiting
-first."""
+"""Order in which the runs of one user are computed: batch runs last, then the longest waiting first."""
 
 
 def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
-    """Records of a run whose rounds come after this one. Raises StoreError."""
+    """Return the records of a run with a round greater than ``after``, in order. Raises StoreError."""
     query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
     try:
         return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
@@ -26,51 +25,54 @@ def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRe
 
 
 def queue() -> Subquery:
-    """What waits or runs, each with its turn: the first of everybody, then the second of everybody, …; what somebody
-    has running counts among theirs. Where nobody signed in all are one person's."""
+    """Return the query for queued and running runs with their turns in a round-robin over users.
+
+    The first runs of all users come first, then the second ones, and so on; running ones count. Without sign-in all
+    runs belong to one user.
+    """
     running_first = case((runs.c.state == RunState.RUNNING, 0), else_=1)
-    theirs = func.coalesce(runs.c.owner, "")
-    turn = func.row_number().over(partition_by=theirs, order_by=(running_first, *ORDER)).label("turn")
+    owner = func.coalesce(runs.c.owner, "")
+    turn = func.row_number().over(partition_by=owner, order_by=(running_first, *ORDER)).label("turn")
     unfinished = runs.c.state.in_((RunState.QUEUED, RunState.RUNNING))
     of = runs.c
-    asked: list[ColumnElement[Any]] = [of.run_id, of.state, of.batch, of.created, of.holder, of.heartbeat, turn]
-    return select(*asked).where(unfinished).subquery()
+    columns: list[ColumnElement[Any]] = [of.run_id, of.state, of.batch, of.created, of.holder, of.heartbeat, turn]
+    return select(*columns).where(unfinished).subquery()
 
 
 def in_turn(found: Subquery) -> tuple[ColumnElement[Any], ...]:
-    """The order in which a queue is computed."""
+    """Return the columns by which the query of :func:`queue` is ordered."""
     return found.c.batch, found.c.turn, found.c.created, found.c.run_id
 
 
-def _places() -> Subquery:
-    found = queue()
-    place = func.row_number().over(order_by=in_turn(found)).label("place")
-    return select(found.c.run_id, place).where(found.c.state == RunState.QUEUED).subquery()
+def _positions() -> Subquery:
+    unfinished = queue()
+    position = func.row_number().over(order_by=in_turn(unfinished)).label("position")
+    return select(unfinished.c.run_id, position).where(unfinished.c.state == RunState.QUEUED).subquery()
 
 
 def places(connection: Connection) -> dict[str, int]:
-    """Place in the queue of each run that waits, from 1."""
-    return {row.run_id: int(row.place) for row in connection.execute(select(*_places().c))}
+    """Return the position in the queue of each queued run, from 1."""
+    return {row.run_id: int(row.position) for row in connection.execute(select(*_positions().c))}
 
 
 def status_of(connection: Connection, row: Row[Any]) -> RunStatus:
-    """Where a run stands."""
-    place = None
+    """Return the status of a run."""
+    position = None
     if row.state == RunState.QUEUED:
-        waiting = _places()
-        place = connection.execute(select(waiting.c.place).where(waiting.c.run_id == row.run_id)).scalar()
-    return status_at(row, place)
+        positions = _positions()
+        position = connection.execute(select(positions.c.position).where(positions.c.run_id == row.run_id)).scalar()
+    return status_at(row, position)
 
 
 def status_at(row: Row[Any], place: int | None) -> RunStatus:
-    """The same, its place in the queue known."""
+    """Return the status of a run with this position in the queue."""
     names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
-    known = {name: getattr(row, name) for name in names}
-    return RunStatus(run_id=row.run_id, state=state_of(row), queue_place=place, **known)
+    values = {name: getattr(row, name) for name in names}
+    return RunStatus(run_id=row.run_id, state=state_of(row), queue_place=place, **values)
 
 
 def state_of(row: Row[Any]) -> RunState:
-    """Its state. Raises StoreError where it is none that this version knows."""
+    """Return the state of a run. Raises StoreError if this version does not know it."""
     try:
         return RunState(row.state)
     except ValueError as error:
@@ -78,7 +80,7 @@ def state_of(row: Row[Any]) -> RunState:
 
 
 def config_of(row: Row[Any]) -> SimulationConfig:
-    """What a run was asked to do. Raises StoreError."""
+    """Return the configuration of a run. Raises StoreError."""
     try:
         return _read_config(row.config)
     except UNREADABLE as error:
@@ -87,24 +89,33 @@ def config_of(row: Row[Any]) -> SimulationConfig:
 
 @lru_cache(maxsize=16_384)
 def _read_config(text: str) -> SimulationConfig:
-    """Pages ask for the same thousands of runs again and again, and a configuration never changes."""
+    """Return the configuration from its JSON, cached: pages read thousands of runs often, and it never changes."""
     return SimulationConfig.from_dict(json.loads(text))
 
 
 @lru_cache(maxsize=16_384)
 def listed(row: Row[Any], place: int | None) -> Run:
-    """The run without its records; place: in the queue. Pages ask for the same thousands again and again: as long as
-    nothing in its row changes it is the same run. Raises StoreError."""
+    """Return the run without its records.
+
+    The result is cached as long as the row does not change, since pages read the same thousands of runs often.
+
+    Args:
+        row: The row of the run.
+        place: Position in the queue, or None.
+
+    Raises:
+        StoreError: If the row cannot be read.
+    """
     return run_of(row, status_at(row, place), ())
 
 
 def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
-    """The run with these records. Raises StoreError."""
+    """Return the run with these records. Raises StoreError."""
     try:
         provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
         kind = RunKind(row.kind)
     except UNREADABLE as error:
-        raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
+        raise StoreError(f"The provenance of the run {row.run_id} cannot be read: {error}.") from error
     return Run(
         run_id=row.run_id,
         config=config_of(row),

@@ -1,6 +1,6 @@
-"""The tables, how a database is opened, and what is said when it cannot be.
+"""The tables, the opening of a database, and its error messages.
 
-SQLite in WAL mode is the default; the statements of this package run on PostgreSQL too.
+SQLite in WAL mode is the default; the statements of this package also run on PostgreSQL.
 """
 
 import re
@@ -33,22 +33,23 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from engine.errors import StoreAddressError, StoreError, StoreUnavailable
 
 SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
-"""The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
-brought up when it is opened."""
+"""The last of :mod:`engine.store.migrations`, which yields the tables below, and versions that are upgraded on
+opening."""
 BUSY_SECONDS = 15
-"""How long a statement waits for another process's write before it gives up: a virtual machine may stand still for some
-seconds, whoever has the lock."""
+"""Seconds that a statement waits for another process's write: a virtual machine that holds the lock may pause."""
 ANSWER_SECONDS = 5
-"""How long a server may take to answer."""
+"""Seconds that a server may take to answer."""
 MAKING_SECONDS = 20
-"""How long whoever opens an SQLite file waits for another program that makes or brings up its tables: a busy disk may
-take longer for that than for any write."""
-_BRINGING_UP = 0x65707369
-"""The lock of PostgreSQL that is held while tables are made or brought up; any number, the same for all programs."""
+"""Seconds to wait while another process creates or upgrades the tables of an SQLite file.
+
+On a busy disk this takes longer than any other write.
+"""
+_MIGRATION_LOCK = 0x65707369
+"""PostgreSQL advisory lock held while tables are created or upgraded; an arbitrary number that all versions share."""
 
 metadata = MetaData()
 schema = Table("epsilon_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
-"""What programs until version 2 looked at, so that they leave a newer database alone."""
+"""Read by programs until version 2, so that they do not use a newer database."""
 steps = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 runs = Table(
     "runs",
@@ -59,19 +60,19 @@ runs = Table(
     Column("state", String(16), nullable=False, index=True),  # RunState
     Column("stage", Text, nullable=False, default=""),
     Column("progress", Float, nullable=False, default=0.0),  # 0 to 1
-    Column("created", Float, nullable=False, index=True),  # when it was last submitted; times: seconds since 1970 UTC
+    Column("created", Float, nullable=False, index=True),  # last submission; all times in seconds since 1970 UTC
     Column("started", Float),
     Column("finished", Float),
-    Column("heartbeat", Float),  # when the worker last wrote
+    Column("heartbeat", Float),  # last write of the worker
     Column("error", Text),
-    Column("token", String(32)),  # of the one worker that may write
+    Column("token", String(32)),  # fencing token of the one worker that may write
     Column("holder", Text),  # the cluster whose worker has the token
     Column("attempts", Integer, nullable=False, default=0),  # claims since the last record
     Column("provenance", Text),  # Provenance as JSON, once done
     Column("kind", String(16), nullable=False, server_default="run", index=True),  # RunKind
-    Column("parent", String(16)),  # the run that this one came from
-    Column("owner", String(64)),  # whose it is, where several people share the database
-    Column("batch", Integer, nullable=False, server_default="0"),  # 1: nobody waits for it, it comes after the others
+    Column("parent", String(16)),  # the run that this one repeats or attacks
+    Column("owner", String(64)),  # the user who submitted it, if users sign in
+    Column("batch", Integer, nullable=False, server_default="0"),  # 1: no user waits for it, queued after the others
 )
 records = Table(
     "records",
@@ -91,16 +92,16 @@ notes = Table(
 bookings = Table(
     "bookings",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, none left out
+    Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, without gaps
     Column("entry", Text, nullable=False),  # JSON; see engine.store.privacy_ledger
-    Column("seal", String(64), nullable=False),  # SHA-256 of the seal before it, the number and the entry
+    Column("seal", String(64), nullable=False),  # chain hash: SHA-256 of the previous one, the number and the entry
 )
 grants = Table(
     "grants",
     metadata,
     Column("kind", String(16), primary_key=True),  # "run" or "corpus"
     Column("name", String(64), primary_key=True),
-    Column("person", String(64), primary_key=True, index=True),  # who may use it; "*": everybody who may sign in
+    Column("person", String(64), primary_key=True, index=True),  # a user who may use it; "*": all who can sign in
 )
 deeds = Table(
     "deeds",
@@ -109,25 +110,30 @@ deeds = Table(
     Column("at", Float, nullable=False, index=True),  # seconds since 1970 UTC
     Column("person", String(64), nullable=False),
     Column("deed", String(32), nullable=False),
-    Column("subject", Text, nullable=False),  # a run, a corpus, the name of a file
-    Column("refused", Integer, nullable=False),  # 1: it was not allowed
+    Column("subject", Text, nullable=False),  # a run, a corpus, or a file name
+    Column("refused", Integer, nullable=False),  # 1: the user lacked permission
 )
 
 
 def open_database(address: str) -> tuple[Engine, str]:
-    """An engine on the database at ``address`` and the words to name it by (never with a password).
+    """Return an SQLAlchemy engine for a database, and the database's name for messages (never with a password).
 
-    Tables are made in an empty database; nothing that an existing one holds is changed. Raises StoreError when it
-    cannot be reached, is damaged, or has tables of another version.
+    Tables are created in an empty database; the content of an existing one is not changed.
+
+    Args:
+        address: SQLAlchemy URL of the database.
+
+    Raises:
+        StoreError: If the database cannot be reached, is damaged, or has tables of another version.
     """
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
         url = None
-    if url is None or "@" in (url.host or ""):  # what is behind the first @ of a password would be taken for the host
+    if url is None or "@" in (url.host or ""):  # the part after an @ in a password would be taken for the host
         raise StoreAddressError(
-            "The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy address; signs such as @ in its "
-            "password are written as %40."
+            "The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy URL. In its password, write special "
+            "characters percent-encoded: @ as %40."
         )
     name = _name(url)
     with sentences(name):
@@ -153,14 +159,14 @@ class Database:
         self._lock = threading.Lock()
 
     def open(self) -> tuple[Engine, str]:
-        """See :func:`open_database`."""
+        """Open the database if it is not open; see :func:`open_database`."""
         with self._lock:
             if self._opened is None:
                 self._opened = open_database(self._address)
             return self._opened
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         with self._lock:
             if self._opened:
                 self._opened[0].dispose()
@@ -174,13 +180,15 @@ def _is_sqlite(url: URL) -> bool:
 def _name(url: URL) -> str:
     if _is_sqlite(url):
         return f"The database {url.database}"
-    # Without what is behind the question mark: a password may stand there too.
+    # Without the query after the question mark, which may contain a password too.
     return f"The database {url.set(query={}).render_as_string(hide_password=True)}"
 
 
 def _options(url: URL) -> dict[str, Any]:
-    """For the driver. No program keeps the others waiting for longer than a locked SQLite file would. What the address
-    itself says holds."""
+    """Return the connection options for the driver; options in the URL have priority.
+
+    No process blocks the others for longer than a locked SQLite file would.
+    """
     if _is_sqlite(url):
         return {"timeout": BUSY_SECONDS}
     if url.get_backend_name() != "postgresql":
@@ -199,7 +207,7 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")  # in WAL mode a crash of the machine may lose the last write, no more
+    cursor.execute("PRAGMA synchronous=NORMAL")  # in WAL mode a crash of the machine loses at most the last write
     cursor.close()
 
 
@@ -208,11 +216,10 @@ def _prepare(engine: Engine, name: str) -> None:
     while True:
         try:
             if _version(engine) != SCHEMA:
-                _bring_up(engine, name)
+                _create_or_upgrade(engine, name)
             return
         except DBAPIError as error:
-            # Another process may be making the same tables at this moment, and is waited for; in the end it counts
-            # whether they are there.
+            # Another process may be creating the same tables now: wait for it, then check whether they exist.
             if "is locked" in str(error.orig) and time.monotonic() < end:
                 continue
             if _version(engine) != SCHEMA:
@@ -221,7 +228,7 @@ def _prepare(engine: Engine, name: str) -> None:
 
 
 def _version(engine: Engine) -> str | None:
-    """The last step that was taken, None in a database without ours, "" where none that is known was."""
+    """Return the last migration: None in a database without our tables, "" if the version is unknown."""
     present = inspect(engine).get_table_names()
     with engine.connect() as connection:
         if steps.name in present:
@@ -231,14 +238,14 @@ def _version(engine: Engine) -> str | None:
     return "" if runs.name in present else None
 
 
-def _bring_up(engine: Engine, name: str) -> None:
-    """Make the tables in an empty database, or take the steps that an older one lacks: all of it or nothing."""
+def _create_or_upgrade(engine: Engine, name: str) -> None:
+    """Create the tables in an empty database, or apply the missing migrations, in one transaction."""
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # one process at a time
         elif engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a large table may take its time
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_BRINGING_UP})")  # here too
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # large tables take longer
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")  # one process at a time
         version, present = _version(engine), inspect(connection).get_table_names()
         if version is None:
             metadata.create_all(connection)
@@ -251,38 +258,41 @@ def _bring_up(engine: Engine, name: str) -> None:
         elif version != SCHEMA:
             raise StoreAddressError(
                 f"{name} was written by another version of this program (tables {version or 'of an unknown version'}, "
-                f"expected {SCHEMA}); move it away or choose another EPSILON_HOME, nothing in it was changed."
+                f"expected {SCHEMA}). Move it to another folder or choose another EPSILON_HOME; it was not changed."
             )
 
 
-_OF_THE_ADDRESS = (
-    ("can't load plugin", "needs a driver that is not installed; an address begins with sqlite:// or postgresql://"),
-    ("password authentication failed", "refuses this user or this password (EPSILON_STORE_URL)"),
-    ("no password supplied", "asks for a password, which EPSILON_STORE_URL does not have"),
-    ("could not translate host name", "cannot be reached: there is no host of this name"),
-    ("failed to resolve host", "cannot be reached: there is no host of this name"),
-    ("no such file or directory", "cannot be reached: nothing answers there"),
-    (r'database ".*" does not exist', "does not exist on that server; `createdb` makes an empty one"),
+_ADDRESS_ERRORS = (
+    ("can't load plugin", "needs a driver that is not installed; the URL must begin with sqlite:// or postgresql://"),
+    ("password authentication failed", "rejects this user or this password (EPSILON_STORE_URL)"),
+    ("no password supplied", "requires a password, which EPSILON_STORE_URL lacks"),
+    ("could not translate host name", "cannot be reached: the host name is unknown"),
+    ("failed to resolve host", "cannot be reached: the host name is unknown"),
+    ("no such file or directory", "cannot be reached: no server listens there"),
+    (r'database ".*" does not exist', "does not exist on that server; `createdb` creates an empty one"),
 )
-_AWAY = (
-    ("connection refused", "cannot be reached: nothing answers there"),
-    ("timeout expired", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
-    ("connection timeout", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
-    ("starting up|in recovery mode|not yet accepting", "is only just starting, or mends itself after a crash"),
-    ("shutting down", "is being stopped"),
+_UNAVAILABLE_ERRORS = (
+    ("connection refused", "cannot be reached: no server listens there"),
+    ("timeout expired", f"cannot be reached: no answer within {ANSWER_SECONDS} s"),
+    ("connection timeout", f"cannot be reached: no answer within {ANSWER_SECONDS} s"),
+    ("starting up|in recovery mode|not yet accepting", "is starting, or recovering from a crash"),
+    ("shutting down", "is shutting down"),
     (
         "terminating connection|server closed the connection|connection reset|connection is lost|connection is closed"
         "|ssl syscall error|broken pipe|no connection to the server",
-        "ended the connection; the next attempt opens a new one",
+        "closed the connection; the next attempt opens a new one",
     ),
 )
-_EXPLANATIONS = (
+_OTHER_ERRORS = (
     ("lock timeout", f"is locked: another program has held it for more than {BUSY_SECONDS} s"),
-    ("permission denied", "may not be used in this way by this user"),
-    ("not a database", "is damaged or is not a database; move it away to start with an empty one, it was not changed"),
-    ("malformed", "is damaged; move it away to start with an empty one, it was not changed"),
+    ("permission denied", "denies this user the permission"),
+    (
+        "not a database",
+        "is damaged or not a database, and was not changed; move it elsewhere to start with an empty one",
+    ),
+    ("malformed", "is damaged, and was not changed; move it elsewhere to start with an empty one"),
     ("readonly", "cannot be written: the file or its folder is read-only"),
-    ("unable to open", "cannot be opened: its folder is missing or may not be written"),
+    ("unable to open", "cannot be opened: its folder is missing or not writable"),
     ("disk is full", "cannot be written: the disk is full"),
     ("disk i/o error", "cannot be read or written: the disk reports an error or is full"),
     ("locked", f"is locked: another program has held it for more than {BUSY_SECONDS} s"),
@@ -291,7 +301,11 @@ _EXPLANATIONS = (
 
 @contextmanager
 def sentences(name: str) -> Iterator[None]:
-    """Turn whatever the database or the disk reports inside the block into a StoreError of one sentence."""
+    """Turn errors of the database or the disk inside the block into a StoreError of one sentence.
+
+    Args:
+        name: Name of the database in the message.
+    """
     try:
         yield
     except (SQLAlchemyError, OSError, ImportError) as error:
@@ -301,10 +315,14 @@ def sentences(name: str) -> Iterator[None]:
                 f"{name} needs the driver {cause.name}, which is not installed: `make postgresql` installs "
                 "psycopg, for addresses that begin with postgresql://."
             ) from error
-        whole = str(cause).strip()
-        kinds = ((_OF_THE_ADDRESS, StoreAddressError), (_AWAY, StoreUnavailable), (_EXPLANATIONS, StoreError))
+        message = str(cause).strip()
+        kinds = (
+            (_ADDRESS_ERRORS, StoreAddressError),
+            (_UNAVAILABLE_ERRORS, StoreUnavailable),
+            (_OTHER_ERRORS, StoreError),
+        )
         for explanations, kind in kinds:
-            for part, explanation in explanations:
-                if re.search(part, whole, re.IGNORECASE):
+            for pattern, explanation in explanations:
+                if re.search(pattern, message, re.IGNORECASE):
                     raise kind(f"{name} {explanation}.") from error
-        raise StoreError(f"{name} cannot be used: {(whole.splitlines() or [type(cause).__name__])[0]}") from error
+        raise StoreError(f"{name} cannot be used: {(message.splitlines() or [type(cause).__name__])[0]}") from error

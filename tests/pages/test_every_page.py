@@ -114,7 +114,7 @@ def test_a_store_that_cannot_be_read_is_named_on_every_page(page, open_page, set
     for corpus in [box for box in found.selectbox if box.label == "Corpus"]:
         corpus.set_value("synthetic").run()  # of a corpus that is not here, nothing can be stored
         assert not found.exception
-    said = any("is damaged or is not a database" in each.value for each in (*found.error, *found.warning))
+    said = any("is damaged or not a database" in each.value for each in (*found.error, *found.warning))
     assert said == (page not in WITHOUT_STORE)
 
 

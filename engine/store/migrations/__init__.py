@@ -1,6 +1,7 @@
-"""How a database of an older version gets the tables of today: one step a file in ``versions/``, done by Alembic.
+"""Alembic migrations from older database versions to the current tables, one file each in ``versions/``.
 
-A change of :mod:`engine.store.schema` needs a new step; a test holds the end of all steps against those tables.
+Every change of :mod:`engine.store.schema` needs a new migration; a test compares the result of all migrations with the
+tables of the schema.
 """
 
 from pathlib import Path
@@ -18,13 +19,17 @@ def _config() -> Config:
 
 
 def newest() -> str:
-    """The name of the last step."""
+    """Return the name of the last migration."""
     return str(ScriptDirectory.from_config(_config()).get_current_head())
 
 
 def upgrade(connection: Connection, known: str | None) -> None:
-    """Take all steps that are missing. known: the last one that was taken before there were names of steps, None if the
-    database knows it itself."""
+    """Apply all missing migrations.
+
+    Args:
+        connection: The transaction.
+        known: The last migration of a database that does not record it itself, else None.
+    """
     config = _config()
     config.attributes["connection"] = connection
     if known is not None:

@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps, in the transaction of whoever asked for them."""
+"""Alembic environment: runs the migrations in the caller's transaction."""
 
 from alembic import context
 

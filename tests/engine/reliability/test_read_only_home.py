@@ -81,7 +81,7 @@ def test_one_that_nobody_has_open_is_said_and_is_whole_afterwards(apart, there):
     """SQLite would have to make files beside it."""
     settings, identity = there
     for command in (("-m", "engine", "runs", "show", identity), SUBMIT):
-        assert refused(asked(apart, settings, *command)).endswith("may not be written.")
+        assert refused(asked(apart, settings, *command)).endswith("not writable.")
     app = Application(settings)
     assert app.queries.get(identity).records == tuple(record(number) for number in range(3))
     app.close()
@@ -107,4 +107,4 @@ def test_pages_open(apart, there):
     settings, _ = there
     said = asked(apart, settings, "-c", PAGES)
     assert said.returncode == 0, said.stderr
-    assert "may not be written" in said.stdout
+    assert "not writable" in said.stdout

@@ -125,7 +125,7 @@ class TestAServer:
     def test_a_connection_that_ends_inside_a_transaction_undoes_it_and_is_said(self, postgresql_server):
         store = RunStore(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
-        with pytest.raises(StoreError, match="ended the connection"), store.begin() as connection:  # noqa: PT012
+        with pytest.raises(StoreError, match="closed the connection"), store.begin() as connection:  # noqa: PT012
             connection.execute(schema.runs.delete())
             number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
             postgresql_server.say(f"SELECT pg_terminate_backend({number}, 5000)")
@@ -153,10 +153,10 @@ class TestAnAddressThatLeadsNowhere:
         ("changes", "sentence"),
         [
             ({"password": "wrong:secret"}, "this password"),  # pragma: allowlist secret
-            ({"password": ""}, "asks for a password"),
+            ({"password": ""}, "requires a password"),
             ({"database": "nowhere"}, "does not exist"),
-            ({"port": 1}, "nothing answers there"),
-            ({"host": "no-such-host.invalid"}, "no host of this name"),
+            ({"port": 1}, "no server listens there"),
+            ({"host": "no-such-host.invalid"}, "host name is unknown"),
             ({"drivername": "postgresql+nodriver"}, "driver that is not installed"),
         ],
     )

@@ -81,8 +81,8 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
     ("privacy", "words"),
     [
         (PrivacyConfig(noise_multiplier=0.0), "it claims privacy without noise"),
-        (PrivacyConfig(noise_multiplier=0.1), "noise check is of other noise"),
-        (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "noise check is of other noise"),
+        (PrivacyConfig(noise_multiplier=0.1), "noise check does not match the noise"),
+        (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "noise check does not match the noise"),
     ],
 )
 def test_settings_that_the_epsilon_cannot_be_of_are_not_believed(tmp_path, privacy, words):
@@ -125,7 +125,7 @@ def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path
     (tmp_path / "claimed.json").write_text(published.to_text(run))
     every = published.read_all(tmp_path)
     assert not every.runs
-    assert "although names were masked" in every.problems[0]
+    assert "although entities were masked" in every.problems[0]
 
 
 def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_nor_believed(tmp_path):

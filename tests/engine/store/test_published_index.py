@@ -251,7 +251,7 @@ class TestHarm:
         folder.read()
         (run,) = folder.read().runs
         path.write_text(published.to_text(with_seed(2)))
-        with pytest.raises(StoreError, match="has changed: look again"):
+        with pytest.raises(StoreError, match="has changed; try again"):
             list(run.records)
 
 

@@ -7,7 +7,7 @@ revision, down_revision, branch_labels, depends_on = "1", None, None, None
 
 
 def upgrade() -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     op.create_table("epsilon_schema", sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
     op.create_table(
         "runs",

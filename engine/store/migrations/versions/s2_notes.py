@@ -1,4 +1,4 @@
-"""Notes of users beside their runs."""
+"""Users' notes on their runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,7 @@ revision, down_revision, branch_labels, depends_on = "2", "1", None, None
 
 
 def upgrade() -> None:
-    """Make the table of notes."""
+    """Create the table of notes."""
     op.create_table(
         "notes",
         sa.Column("run_id", sa.String(16), sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),

@@ -1,6 +1,6 @@
-"""What kind of run each is, which run it came from, and whose it is.
+"""Kind, parent and owner of each run.
 
-Until then the identity of a run that repeats another began with an r, and ended as the first one's did.
+In earlier versions a rerun was recognised by its identity: the first run's with an r as the first character.
 """
 
 import sqlalchemy as sa
@@ -10,8 +10,7 @@ revision, down_revision, branch_labels, depends_on = "3", "2", None, None
 
 
 def upgrade() -> None:
-    """Add the columns. The first run of a repetition is known only if it is in this database: published ones are
-    not."""
+    """Add the columns. The parent of a rerun is known only if it is in this database, which published runs are not."""
     op.add_column("runs", sa.Column("kind", sa.String(16), nullable=False, server_default="run"))
     op.add_column("runs", sa.Column("parent", sa.String(16)))
     op.add_column("runs", sa.Column("owner", sa.String(64)))

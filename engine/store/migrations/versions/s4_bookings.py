@@ -1,4 +1,4 @@
-"""The book of budgets."""
+"""The privacy ledger."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,7 @@ revision, down_revision, branch_labels, depends_on = "4", "3", None, None
 
 
 def upgrade() -> None:
-    """Make its table."""
+    """Create its table."""
     op.create_table(
         "bookings",
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""Which runs nobody waits for: they come after the others."""
+"""Batch runs, which no user waits for: they are queued after the others."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,6 +7,6 @@ revision, down_revision, branch_labels, depends_on = "5", "4", None, None
 
 
 def upgrade() -> None:
-    """Add the column. Of runs that wait already nobody knows."""
+    """Add the column. Runs that are already queued count as not batch."""
     op.add_column("runs", sa.Column("batch", sa.Integer, nullable=False, server_default="0"))
     op.execute("UPDATE epsilon_schema SET version = 5")

@@ -1,4 +1,4 @@
-"""Who may use a run or a corpus, and who did what, where several people use the dashboard."""
+"""Permissions for runs and corpora, and the audit log, for a dashboard with several users."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,7 @@ revision, down_revision, branch_labels, depends_on = "6", "5", None, None
 
 
 def upgrade() -> None:
-    """Make the tables. Runs that are there already are nobody's: those who keep the dashboard see them."""
+    """Create the tables. Existing runs have no owner: only admins and the operator see them."""
     op.create_table(
         "grants",
         sa.Column("kind", sa.String(16), primary_key=True),
