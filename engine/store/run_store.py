@@ -1,9 +1,9 @@
-"""Runs and their records in a database, safe for many processes at once.
+"""Runs and their records in a database, safe for many concurrent processes.
 
-Every write of a worker carries the token it got from :meth:`RunStore.claim` and happens only while the run is running
-under that token (fencing): a worker that was cancelled, or that came back after another one took its run over, can
-change nothing. A record is written once; the same round again is ignored, since a resumed run repeats exactly what it
-did before (its random streams depend on seed and step only).
+Every write of a worker carries the fencing token from :meth:`RunStore.claim` and succeeds only while the run is running
+under that token. A worker whose run was cancelled or taken over by another worker can change nothing. A record is
+written once. The same round again is ignored, since a resumed run repeats exactly the same steps: its random streams
+depend on seed and step only.
 """
 
 import copy
@@ -28,16 +28,25 @@ from engine.store import permissions, privacy_ledger, row_mapping
 from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3
-"""How often a run may lose its worker without a new record in between before it counts as failed."""
+"""Number of times a run may lose its worker without a new record in between before it is marked as failed."""
 _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
-_AT_ONCE = 500
-"""Identities in one question: databases limit how many values a question has."""
+_BATCH = 500
+"""Number of identities in one query: databases limit the number of bound values."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to compute a run. token: allows writing, until someone else claims the run or stops it. holder: the
-    cluster it was given by. parent: the run that it is about, if it is about another."""
+    """The right of a worker to compute a run.
+
+    Attributes:
+        run_id: Identity of the run.
+        token: Fencing token, which is valid until another worker claims the run or it is stopped.
+        holder: Cluster of the worker.
+        config: Configuration of the run.
+        corpus_checksum: Checksum of its corpus.
+        kind: Kind of the run.
+        parent: The run that this one repeats or attacks, if any.
+    """
 
     run_id: str
     token: str
@@ -50,7 +59,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that is queued or running. holder: the cluster that had it last. heartbeat: seconds since 1970 UTC."""
+    """A queued or running run.
+
+    Attributes:
+        run_id: Identity of the run.
+        state: Queued or running.
+        holder: Cluster that claimed it last.
+        heartbeat: Time of the last heartbeat in seconds since 1970 UTC.
+    """
 
     run_id: str
     state: RunState
@@ -59,19 +75,22 @@ class Unfinished:
 
 
 class RunStore:
-    """The runs of a database, or (``of``) those that one person may use. All methods raise StoreError when it fails."""
+    """The runs of a database, or those that one user may see (:meth:`for_user`).
+
+    All methods raise StoreError if the database fails.
+    """
 
     def __init__(self, address: str) -> None:
         self._database = Database(address)
         self.user: User | None = None
 
     def for_user(self, person: User) -> "RunStore":
-        """The same database for one person, for whom the runs of others are not there unless they are shared."""
-        theirs = copy.copy(self)
-        theirs.user = person
-        return theirs
+        """Return the same store for one user, who sees only their own and shared runs."""
+        store = copy.copy(self)
+        store.user = person
+        return store
 
-    # What anyone may do
+    # Methods for all processes
 
     def submit(
         self,
@@ -84,12 +103,24 @@ class RunStore:
         wishes: Sequence[ChargeRequest] = (),
         batch: bool = False,
     ) -> None:
-        """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
+        """Queue a run, unless it is queued, running or done; the user becomes one of its owners.
 
-        A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
-        from plan and steps, and steps that are repeated draw the same samples and the same noise as before. wishes:
-        what it is booked as where its corpora have budgets, in the same transaction. batch: whether nobody waits for
-        it: it comes after those that somebody does, until somebody asks for it too. Raises BudgetExceeded, NotAllowed.
+        A failed or cancelled run keeps its records and resumes from its checkpoint. Its ε remains correct: it is
+        computed from plan and steps, and repeated steps draw the same samples and the same noise as before.
+
+        Args:
+            run_id: Identity of the run.
+            config: The configuration.
+            corpus_checksum: Checksum of the corpus.
+            kind: Kind of the run.
+            parent: The run that this one repeats or attacks, if any.
+            wishes: Charges to the budgets of its corpora, in the same transaction.
+            batch: Whether no user waits for it: it is queued after the runs that users wait for, until it is submitted
+                without ``batch``.
+
+        Raises:
+            BudgetExceeded: If a budget does not admit the run. Nothing is stored.
+            NotAllowed: If the user has the maximum number of queued and running runs. Nothing is stored.
         """
         now = time.time()
         new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
@@ -98,13 +129,13 @@ class RunStore:
         again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
         with self.exclusive() as connection:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
-            under_way = state is not None and state not in (RunState.FAILED, RunState.CANCELLED)
-            if not under_way:
+            active_or_done = state is not None and state not in (RunState.FAILED, RunState.CANCELLED)
+            if not active_or_done:
                 permissions.refuse_more(connection, self.user)
             if self.user:
                 permissions.grant(connection, permissions.RUN, run_id, self.user.name)
                 queued["owner"] = self.user.name
-            if under_way:
+            if active_or_done:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
@@ -115,10 +146,14 @@ class RunStore:
                 connection.execute(update(runs).where(runs.c.run_id == run_id).values(**queued, **again))
 
     def cancel(self, run_id: str) -> None:
-        """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay. Raises
-        RunNotFound, NotAllowed."""
+        """Cancel a queued or running run; its worker stops at its next write. Records remain.
+
+        Raises:
+            RunNotFound: If the user sees no such run.
+            NotAllowed: If another user owns it.
+        """
         with self.begin() as connection:
-            self._existing(connection, run_id, alone=True)
+            self._existing(connection, run_id, lock=True)
             permissions.refuse_others(connection, permissions.RUN, run_id, self.user, alone=True)
             connection.execute(
                 update(runs)
@@ -127,12 +162,12 @@ class RunStore:
             )
 
     def status(self, run_id: str) -> RunStatus:
-        """How the run is doing. Raises RunNotFound."""
+        """Return the status of a run. Raises RunNotFound."""
         with self.begin() as connection:
             return row_mapping.status_of(connection, self._existing(connection, run_id))
 
     def get(self, run_id: str) -> Run:
-        """The run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
+        """Return a run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
         with self.begin() as connection:
             row = self._existing(connection, run_id)
             return row_mapping.run_of(
@@ -140,82 +175,97 @@ class RunStore:
             )
 
     def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
-        """The records with a round greater than ``after``, in order. Raises RunNotFound for one of somebody else."""
+        """Return the records with a round greater than ``after``, in order. Raises RunNotFound for another user's."""
         with self.begin() as connection:
-            if self._sight:
+            if self._visible:
                 self._existing(connection, run_id)
             return row_mapping.records_of(connection, run_id, after)
 
     def newest(
         self, limit: int, *states: RunState, before: tuple[float, str] | None = None
     ) -> tuple[list[Run], list[str]]:
-        """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one.
-        before: when the last one that is known already was asked for, and its identity; only what comes after it."""
-        query = select(runs).where(*self._sight).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
+        """Return runs without their records, newest first.
+
+        Args:
+            limit: Largest number of runs.
+            *states: Only runs in these states; all if there are none.
+            before: Submission time (seconds since 1970 UTC) and identity of the last run of the previous page.
+
+        Returns:
+            The runs, and an error message for each unreadable one.
+        """
+        query = select(runs).where(*self._visible).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
         if states:
             query = query.where(runs.c.state.in_(states))
         if before:
             created, run_id = before
-            at_once = and_(runs.c.created == created, runs.c.run_id > run_id)
-            query = query.where(or_(runs.c.created < created, at_once))
-        found, problems = [], []
+            same_time = and_(runs.c.created == created, runs.c.run_id > run_id)
+            query = query.where(or_(runs.c.created < created, same_time))
+        listed, problems = [], []
         with self.begin() as connection:
-            places = row_mapping.places(connection)
+            positions = row_mapping.places(connection)
             for row in connection.execute(query).all():
                 try:
-                    found.append(row_mapping.listed(row, places.get(row.run_id)))
+                    listed.append(row_mapping.listed(row, positions.get(row.run_id)))
                 except StoreError as error:
                     problems.append(str(error))
-        return found, problems
+        return listed, problems
 
     def number(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         with self.begin() as connection:
-            return int(connection.execute(select(func.count()).select_from(runs).where(*self._sight)).scalar_one())
+            return int(connection.execute(select(func.count()).select_from(runs).where(*self._visible)).scalar_one())
 
     def checksums(self) -> dict[str, str]:
-        """The checksum of the corpus that each run was asked for on, which may have changed since."""
+        """Return the checksum of each run's corpus at its submission; the corpus may have changed since."""
         with self.begin() as connection:
-            rows = connection.execute(select(runs.c.run_id, runs.c.corpus_checksum).where(*self._sight))
+            rows = connection.execute(select(runs.c.run_id, runs.c.corpus_checksum).where(*self._visible))
             return {row.run_id: row.corpus_checksum for row in rows}
 
     def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
-        """The newest record of each of these runs that has one and can be read."""
-        found, wanted = {}, sorted(run_ids)
+        """Return the newest record of each of these runs that has a readable one."""
+        newest_records, identities = {}, sorted(run_ids)
         last = func.max(records.c.round).label("round")
-        for first in range(0, len(wanted), _AT_ONCE):
-            asked = records.c.run_id.in_(wanted[first : first + _AT_ONCE])
-            seen = permissions.in_sight(self.user, records.c.run_id)
-            newest = select(records.c.run_id, last).where(asked, *seen).group_by(records.c.run_id).subquery()
+        for first in range(0, len(identities), _BATCH):
+            selected = records.c.run_id.in_(identities[first : first + _BATCH])
+            visible = permissions.in_sight(self.user, records.c.run_id)
+            newest = select(records.c.run_id, last).where(selected, *visible).group_by(records.c.run_id).subquery()
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self.begin() as connection:
                 for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
                     with suppress(*UNREADABLE):
-                        found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
-        return found
+                        newest_records[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
+        return newest_records
 
     def notes(self) -> dict[str, str]:
-        """What users wrote beside their runs."""
+        """Return the notes of runs by run identity."""
         with self.begin() as connection:
-            seen = select(notes).join(runs, runs.c.run_id == notes.c.run_id).where(*self._sight)
-            return {row.run_id: row.text for row in connection.execute(seen)}
+            query = select(notes).join(runs, runs.c.run_id == notes.c.run_id).where(*self._visible)
+            return {row.run_id: row.text for row in connection.execute(query)}
 
     def write_note(self, run_id: str, text: str) -> None:
-        """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound,
-        NotAllowed."""
+        """Set the note of a run; an empty text deletes it. Raises RunNotFound, NotAllowed."""
         with self.begin() as connection:
-            self._existing(connection, run_id, alone=True)
+            self._existing(connection, run_id, lock=True)
             permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
                 connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
 
     def delete(self, run_id: str) -> bool:
-        """Forget a run with its records and its note; one under way is stopped by it. What it took of a budget stays
-        booked. One that is somebody else's too is forgotten for this person alone: then the answer is false. Raises
-        RunNotFound, NotAllowed."""
+        """Delete a run with its records and its note, and stop it if it is queued or running.
+
+        Its charges to budgets remain. If other users own the run too, only this user's ownership ends.
+
+        Returns:
+            Whether the run was deleted.
+
+        Raises:
+            RunNotFound: If the user sees no such run.
+            NotAllowed: If the user does not own it.
+        """
         with self.exclusive() as connection:
-            self._existing(connection, run_id, alone=True)
+            self._existing(connection, run_id, lock=True)
             permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
             if permissions.is_others_too(connection, permissions.RUN, run_id, self.user):
                 return False
@@ -227,10 +277,10 @@ class RunStore:
                 connection.execute(delete(table).where(table.c.run_id == run_id))
         return True
 
-    # What the cluster process does
+    # Methods for the dispatcher
 
     def unfinished(self) -> list[Unfinished]:
-        """Queued and running runs, in the order in which they are to be computed, everybody in turn."""
+        """Return the queued and running runs in the order of computation, round-robin over users."""
         queue = row_mapping.queue()
         query = select(*queue.c).order_by(*row_mapping.in_turn(queue))
         with self.begin() as connection:
@@ -240,10 +290,14 @@ class RunStore:
             ]
 
     def release(self, holder: str, *, in_order: bool, run_id: str | None = None) -> None:
-        """Queue again what the workers of ``holder`` were computing when they ended, in good order or by a crash: all
-        of it, or one run.
+        """Requeue the running runs of a cluster whose workers have ended.
 
-        Only a crash counts as an attempt: a run that takes its workers down must not do so for ever.
+        Only a crash counts as an attempt, so that a run that crashes its workers fails in the end.
+
+        Args:
+            holder: The cluster.
+            in_order: Whether the workers ended in order, not by a crash.
+            run_id: Identity of one run, or None for all.
         """
         one = () if run_id is None else (runs.c.run_id == run_id,)
         again = {"state": RunState.QUEUED, "stage": "", "token": None, "heartbeat": None}
@@ -255,7 +309,7 @@ class RunStore:
             )
 
     def fail(self, run_id: str, error: str) -> None:
-        """Mark an unfinished run as failed from outside, when no worker can do it. ``error``: one sentence."""
+        """Mark an unfinished run as failed when no worker can do so. ``error`` is one sentence."""
         with self.begin() as connection:
             connection.execute(
                 update(runs)
@@ -263,22 +317,28 @@ class RunStore:
                 .values(state=RunState.FAILED, error=_storable(error), finished=time.time(), token=None, stage="")
             )
 
-    # What a worker does
+    # Methods for workers
 
     def claim(self, run_id: str, holder: str) -> Claim:
-        """Take a queued run, or one whose worker under the same ``holder`` has died, which can then no longer write.
+        """Claim a queued run, or one whose worker in the same cluster has died; that worker can then no longer write.
 
-        Raises RunStopped if the run is final or somebody else's. A run that has lost its worker ``ATTEMPTS`` times
-        without a new record is marked as failed instead.
+        A run that has lost its worker ``ATTEMPTS`` times without a new record is marked as failed instead.
+
+        Args:
+            run_id: Identity of the run.
+            holder: Cluster of the worker.
+
+        Raises:
+            RunStopped: If the run has ended or belongs to another cluster.
         """
         now, token = time.time(), uuid.uuid4().hex
         running_here = and_(runs.c.state == RunState.RUNNING, runs.c.holder == holder)
-        mine = or_(runs.c.state == RunState.QUEUED, running_here)
+        claimable = or_(runs.c.state == RunState.QUEUED, running_here)
         change = {"state": RunState.RUNNING, "token": token, "holder": holder, "heartbeat": now, "error": None}
         with self.begin() as connection:
             claimed = connection.execute(
                 update(runs)
-                .where(runs.c.run_id == run_id, mine, runs.c.attempts < ATTEMPTS)
+                .where(runs.c.run_id == run_id, claimable, runs.c.attempts < ATTEMPTS)
                 .values(**change, started=func.coalesce(runs.c.started, now), attempts=runs.c.attempts + 1)
             ).rowcount
             row = self._existing(connection, run_id)
@@ -287,30 +347,39 @@ class RunStore:
             return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
         if not row_mapping.state_of(row).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
-            self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
+            self.fail(run_id, f"The worker process crashed {ATTEMPTS} times{where}; it may need more memory.")
         raise RunStopped(f"The run {run_id} is {row.state}.")
 
     def heartbeat(self, claim: Claim, stage: str, progress: float) -> int:
-        """Say that the worker lives, what it does and how far it is (0 to 1). Raises RunStopped if it may not go on.
+        """Record that the worker is alive, its stage and its progress.
 
-        Returns how many runs of the same cluster are under way, this one included.
+        Args:
+            claim: The worker's claim.
+            stage: The stage, in words.
+            progress: Share of the steps done, 0 to 1.
+
+        Returns:
+            Number of running runs of the same cluster, including this one.
+
+        Raises:
+            RunStopped: If the run was cancelled or taken over.
         """
-        under_way = select(func.count()).where(runs.c.holder == claim.holder, runs.c.state == RunState.RUNNING)
+        running = select(func.count()).where(runs.c.holder == claim.holder, runs.c.state == RunState.RUNNING)
         with self.begin() as connection:
-            # Told before the newest record: what is shown never goes back.
+            # A late heartbeat may be older than the newest record: the displayed progress never decreases.
             further = case((runs.c.progress > progress, runs.c.progress), else_=progress)
             _change(connection, claim, heartbeat=time.time(), stage=stage, progress=further)
-            return int(connection.execute(under_way).scalar_one())
+            return int(connection.execute(running).scalar_one())
 
     def append(self, claim: Claim, record: RoundRecord) -> None:
-        """Write a record; one that is there already stays as it is. Raises RunStopped."""
+        """Write a record unless its round exists. Raises RunStopped."""
         body = json.dumps(record.to_dict(), separators=(",", ":"), allow_nan=False)
         key = {"run_id": claim.run_id, "round": record.round}
         with self.begin() as connection:
-            # The update comes first: it locks the run, so that nobody writes between the question and the insertion.
+            # The update comes first: it locks the run, so that no process writes between the query and the insertion.
             _change(connection, claim, heartbeat=time.time(), progress=record.progress, attempts=0)
-            there = select(records.c.round).filter_by(**key)
-            if connection.execute(there).first() is None:
+            existing = select(records.c.round).filter_by(**key)
+            if connection.execute(existing).first() is None:
                 connection.execute(insert(records).values(**key, body=body))
 
     def finish(self, claim: Claim, provenance: Provenance) -> None:
@@ -321,7 +390,7 @@ class RunStore:
             _change(connection, claim, **done, finished=time.time(), token=None, stage="")
 
     def give_up(self, claim: Claim, error: str) -> None:
-        """Mark the run as failed. ``error``: one sentence for the user. Raises RunStopped."""
+        """Mark the run as failed. ``error`` is one sentence for the user. Raises RunStopped."""
         with self.begin() as connection:
             _change(
                 connection,
@@ -333,19 +402,18 @@ class RunStore:
                 stage="",
             )
 
-    # Below
+    # Transactions
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """One transaction; what goes wrong in it is said in a sentence."""
+        """Open a transaction; raise database errors inside it as StoreError of one sentence."""
         engine, name = self._database.open()
         with sentences(name), engine.begin() as connection:
             yield connection
 
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
-        """One transaction, between whose question and answer nobody else books or, in SQLite, writes at all. Raises
-        StoreError."""
+        """Open a transaction that excludes other exclusive ones or, in SQLite, all other writers. Raises StoreError."""
         with self.begin() as connection:
             if connection.dialect.name == "sqlite":
                 _begin_writing(connection)
@@ -354,21 +422,28 @@ class RunStore:
             yield connection
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._database.close()
 
     @property
-    def _sight(self) -> tuple[ColumnElement[bool], ...]:
+    def _visible(self) -> tuple[ColumnElement[bool], ...]:
+        """WHERE conditions for the runs that the user sees."""
         return permissions.in_sight(self.user, runs.c.run_id)
 
-    def _existing(self, connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
-        """The run. alone: nobody else changes it until the transaction ends."""
-        query = select(runs).where(runs.c.run_id == run_id, *self._sight)
-        if alone and connection.dialect.name == "sqlite":
-            _begin_writing(connection)  # it has no locks of rows
-        elif alone:
+    def _existing(self, connection: Connection, run_id: str, *, lock: bool = False) -> Row[Any]:
+        """Return the row of a run. Raises RunNotFound.
+
+        Args:
+            connection: The transaction.
+            run_id: Identity of the run.
+            lock: Whether to prevent changes by other processes until the transaction ends.
+        """
+        query = select(runs).where(runs.c.run_id == run_id, *self._visible)
+        if lock and connection.dialect.name == "sqlite":
+            _begin_writing(connection)  # SQLite has no row locks
+        elif lock:
             query = query.with_for_update()
-        # PostgreSQL refuses a question with a zero in a text, where SQLite finds nothing.
+        # PostgreSQL rejects a query with a null character in a text, where SQLite finds nothing.
         row = None if "\0" in run_id else connection.execute(query).first()
         if row is None:
             raise RunNotFound(f"No run has the identity {run_id!r}.")
@@ -376,14 +451,14 @@ class RunStore:
 
 
 def _begin_writing(connection: Connection) -> None:
-    """SQLite: from here on nobody else writes, until the transaction ends."""
+    """Prevent other writers in SQLite until the transaction ends."""
     driver = connection.connection.dbapi_connection
     if driver is not None and not driver.in_transaction:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _storable(text: str) -> str:
-    """A text from outside without what a database refuses: zeros (PostgreSQL) and halves of characters."""
+    """Return a text without characters that databases reject: null characters (PostgreSQL) and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
