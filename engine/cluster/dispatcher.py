@@ -1,7 +1,7 @@
-"""The background process: a Dask cluster, and the loop that gives it the queued runs of the store.
+"""The background process: a Dask cluster, and the loop that submits the store's queued runs to it.
 
-``python -m engine.cluster.dispatcher`` is started by :mod:`engine.cluster.supervisor` when it is needed. With
-EPSILON_SCHEDULER it uses the workers of that Dask scheduler, on other machines, in place of its own.
+:mod:`engine.cluster.supervisor` starts ``python -m engine.cluster.dispatcher`` when it is needed. With
+EPSILON_SCHEDULER it uses the workers of that Dask scheduler, on other machines, instead of its own.
 """
 
 import logging
@@ -25,8 +25,10 @@ from engine.settings import Settings
 from engine.store.run_store import RunStore, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
-"""Between two looks at the store where nobody rings: an owner is gone, a worker was lost; or, in a store that several
-machines share, a run was asked for on another one."""
+"""Seconds between two checks of the store without a notification, locally and for a store that machines share.
+
+They detect that an owner has ended, that a worker was lost, or that another machine has submitted a run.
+"""
 QUIET = {
     "distributed.admin.system-monitor.interval": "1h",
     "distributed.admin.tick.cycle": "1m",
@@ -38,57 +40,63 @@ QUIET = {
     "distributed.scheduler.worker-ttl": None,
     "distributed.worker.profile.enabled": False,
 }
-"""What Dask does all the time for large graphs of small tasks, which runs are not: it took a tenth of a core. Nor does
-it end workers that were silent for five minutes: so is everybody on a laptop that slept, and a worker that died is told
-by its connection."""
+"""Dask settings that disable periodic work for large graphs of small tasks.
+
+Runs do not need it, and it took a tenth of a core. Dask also must not end workers after five minutes of silence: all
+workers are silent when a laptop sleeps, and the connection shows that a worker has died.
+"""
 SHUT: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-"""Dask's pages for whoever asks: they need no key, and nothing here looks at them."""
+"""Disables Dask's HTTP pages, which need no key and which this program does not use."""
 NICENESS = 5
-"""Of workers on this machine: on the same cores pages are drawn that somebody looks at."""
+"""Niceness of workers on this machine, which share the cores with the pages that users wait for."""
 IDLE_SECONDS = 60
-"""After so long without work a cluster that never had an owner ends."""
+"""Seconds without work after which a cluster without owners ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
-"""Workers on this machine at most, and the memory that each is taken to need."""
+"""Maximum number of workers on this machine, and the memory that each needs, in bytes."""
 FOR_WARMTH = (setup_status.VECTORS, setup_status.TRAINING)
-"""Parts of set-up that a worker of this machine needs to be warm: if it waited for them, a run that is asked for
-meanwhile could not say that it does so too."""
+"""Parts of the installation that warm-up needs.
+
+Warm-up starts only after them: a worker that waited for them in its warm-up could not show that its next run waits too.
+"""
 SILENT_SECONDS = 30
-"""A running run whose worker, on another machine, has not been heard of for so long is given to another."""
-ENDED_AGAIN = "The worker process ended again and again; its memory may be too small."
+"""Seconds without a heartbeat after which a run on another machine is given to another worker."""
+ENDED_AGAIN = "The worker process crashed several times; it may need more memory."
 MOST_BETWEEN_LOOKS = 2 * LOOK_SECONDS
-"""A longer time between two looks is none in which a worker was silent: this process stood still itself, with all
-others where a laptop slept."""
+"""Largest number of seconds between two checks that counts as a worker's silence.
+
+After a longer time this process was suspended itself, for example when a laptop slept.
+"""
 
 log = logging.getLogger("epsilon.cluster")
 
 
 def main() -> int:
-    """Serve until the owners are gone, there is nothing to do, or SIGTERM; returns the exit code."""
+    """Dispatch runs until the owners have ended, the cluster is idle, or SIGTERM arrives; return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     settings = Settings.from_environment()
-    place = ClusterFiles(settings)
-    stop: list[int] = []
+    files = ClusterFiles(settings)
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: _stopped(received, stop, place))
-    with place.exclusive_lock() as alone:
-        if not alone:
+        signal.signal(number, lambda received, _frame: _stopped(received, signals, files))
+    with files.exclusive_lock() as locked:
+        if not locked:
             return 0
-        place.ready.unlink(missing_ok=True)
+        files.ready.unlink(missing_ok=True)
         if not settings.scheduler:
             lower_priority(NICENESS)
         with ExitStack() as stack:
-            wait = stack.enter_context(place.wait_for_notify())
+            wait = stack.enter_context(files.wait_for_notify())
             try:
-                dispatcher = Dispatcher(settings, stack, place.notify)
+                dispatcher = Dispatcher(settings, stack, files.notify)
             except EpsilonError as error:
-                sys.stderr.write(f"{error}\n")  # its last line is what whoever started it is told
+                sys.stderr.write(f"{error}\n")  # the supervisor reports the last line to the user
                 return 1
-            told = dispatcher.workers
-            place.write_ready(told)
-            stack.callback(place.ready.unlink, missing_ok=True)
+            workers = dispatcher.workers
+            files.write_ready(workers)
+            stack.callback(files.ready.unlink, missing_ok=True)
             owned, busy = False, time.monotonic()
-            while not stop:
-                owners = place.living_owners()
+            while not signals:
+                owners = files.living_owners()
                 if owned and not owners:
                     break
                 owned = owned or bool(owners)
@@ -96,24 +104,26 @@ def main() -> int:
                     busy = time.monotonic()
                 elif not owned and time.monotonic() - busy > IDLE_SECONDS:
                     break
-                if dispatcher.workers != told:
-                    told = dispatcher.workers
-                    place.write_ready(told)
+                if dispatcher.workers != workers:
+                    workers = dispatcher.workers
+                    files.write_ready(workers)
                 wait(LOOK_SECONDS if settings.store_url.startswith("sqlite") else SHARED_SECONDS)
             dispatcher.requeue_all()
     return 0
 
 
-def _stopped(number: int, stop: list[int], place: ClusterFiles) -> None:
-    stop.append(number)
-    place.notify()  # who waits for the bell goes on waiting after a signal
+def _stopped(number: int, signals: list[int], files: ClusterFiles) -> None:
+    signals.append(number)
+    files.notify()  # select() continues to wait after a signal
 
 
 def workers_here(settings: Settings) -> int:
-    """One for each thread that the processor runs at once, since runs side by side waste less than one run on all
-    cores; a run that is alone takes them all (:func:`engine.cluster.worker.share_cores`). TensorFlow's threads cannot
-    be shared out while it runs: half as many. Two hyper-threads of a core may compute two runs, each of which waits
-    where the other multiplies; one run with two threads there would only wait for itself.
+    """Return the number of workers for this machine: one for each hyper-thread, within the limits of memory.
+
+    Parallel runs waste less time than one run on all cores. A single run uses all cores
+    (:func:`engine.cluster.worker.share_cores`). TensorFlow's thread pools cannot be resized while it runs, so it gets
+    half as many workers. Two hyper-threads of a core can compute two runs, of which one multiplies while the other
+    waits for memory; one run with two threads there would only wait for itself.
     """
     threads = processor().threads
     if settings.backend == "tensorflow":
@@ -127,13 +137,18 @@ async def _stop(callback: Any) -> None:
 
 
 class Dispatcher:
-    """Hands queued runs to Dask, no more at a time than there are workers, the longest waiting first. ring: called when
-    a run has ended, from another thread."""
+    """Submits queued runs to Dask in the order of the queue, at most one for each worker.
+
+    Args:
+        settings: The settings.
+        stack: Context in which the cluster and its connections stay open.
+        ring: Callback from another thread when a run has ended.
+    """
 
     def __init__(self, settings: Settings, stack: ExitStack, ring: Callable[[], None]) -> None:
         import dask
 
-        dask.config.set(QUIET | SHUT)  # before the next line, which reads some of it
+        dask.config.set(QUIET | SHUT)  # before the next line, which reads some of these settings
         from distributed import Client, LocalCluster
 
         from engine.cluster import remote_workers, worker
@@ -149,38 +164,38 @@ class Dispatcher:
             slots = workers_here(settings)
             shared = slots if settings.backend == "tensorflow" else 1
             limits = worker.environment(max(1, processor().cores // shared))
-            os.environ.update(limits)  # the workers inherit them; set later, TensorFlow would not look
+            os.environ.update(limits)  # the workers inherit them; TensorFlow would ignore later changes
             cluster = LocalCluster(
                 n_workers=slots,
                 threads_per_worker=1,
                 resources={remote_workers.RESOURCE: 1},
-                memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
+                memory_limit=0,  # a paused worker would look like a dead one; the store counts crashes
                 host="127.0.0.1",
-                security=True,  # others on this machine could have code run by an open port
+                security=True,  # other users of this machine could execute code through an open port
                 dashboard_address=None,
                 scheduler_sync_interval=60,
-                heartbeat_interval="30s",  # that a worker died is told by its connection
+                heartbeat_interval="30s",  # the connection shows that a worker has died
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),
             )
             stack.enter_context(cluster)
-            for name in ("idle-timeout", "no-workers-timeout"):  # neither is set, yet both are looked at all the time
+            for name in ("idle-timeout", "no-workers-timeout"):  # neither is set, but Dask polls both
                 cluster.sync(_stop, cluster.scheduler.periodic_callbacks[name])  # type: ignore[union-attr]
             self._client = stack.enter_context(Client(cluster))
         self._worker, self._membership = worker, remote_workers
         self.workers = 0 if settings.scheduler else slots
-        """How many there are; of those on other machines, as of the last look."""
+        """Number of workers; on other machines, as of the last check."""
         self._number = 0
         self._given: dict[str, object] = {}
         self._warm: set[str] = set()
-        """Addresses of workers that have been told to warm up."""
+        """Addresses of workers that have received a warm-up task."""
         self._heard: dict[str, tuple[float | None, float]] = {}
-        """Of runs of other machines: the heartbeat that was seen last, and for how many seconds it has stayed so."""
+        """The last heartbeat of each unfinished run, and the seconds since it changed."""
         self._looked = time.monotonic()
 
     def step(self) -> bool:
-        """Look once; returns whether anything is queued or running here."""
-        if self._client.status in ("closing", "closed") and not self._connected_anew():
+        """Check the store once and submit runs; return whether any run is queued or running."""
+        if self._client.status in ("closing", "closed") and not self._reconnect():
             return True
         if self.settings.scheduler or not (self._warm or setup_status.being_made(FOR_WARMTH)):
             self._warm_up()
@@ -191,8 +206,8 @@ class Dispatcher:
                         self.store.fail(run_id, ENDED_AGAIN)
                     del self._given[run_id]
             waiting = self.store.unfinished()
-            self._listen(waiting)
-            slots = self._slots() if waiting else 0  # one question to Dask, however many runs wait
+            self._update_heartbeats(waiting)
+            slots = self._slots() if waiting else 0  # one request to Dask, however many runs are queued
             for run in waiting:
                 if run.run_id in self._given:
                     continue
@@ -219,14 +234,17 @@ class Dispatcher:
         return bool(waiting or self._given)
 
     def requeue_all(self) -> None:
-        """Queue again what is under way here: the workers end."""
+        """Requeue the running runs of this cluster, whose workers are ending."""
         try:
             self.store.release(self.holder, in_order=True)
-        except StoreError as error:  # the next cluster finds that this one is gone
+        except StoreError as error:  # the next cluster detects that this one has ended
             log.warning("%s", error)
 
-    def _connected_anew(self) -> bool:
-        """The scheduler on another machine was away for long; what was given out is cancelled, and given again."""
+    def _reconnect(self) -> bool:
+        """Reconnect after a long absence of the remote scheduler, and return whether that succeeded.
+
+        The submitted runs are cancelled then and submitted again.
+        """
         try:
             self._client = self._membership.connect(self.settings)
         except EpsilonError as error:
@@ -245,9 +263,11 @@ class Dispatcher:
     def _slots(self) -> int:
         return len(self._membership.members(self._client))
 
-    def _listen(self, unfinished: Sequence[Unfinished]) -> None:
-        """Note for how long each heartbeat has stayed as it was, by this machine's own clock: those of two machines
-        may differ by hours, and any may be set."""
+    def _update_heartbeats(self, unfinished: Sequence[Unfinished]) -> None:
+        """Record how long each heartbeat has been unchanged by this machine's monotonic clock.
+
+        Clocks of two machines may differ by hours, and any clock may be set.
+        """
         now = time.monotonic()
         passed, self._looked = min(now - self._looked, MOST_BETWEEN_LOOKS), now
         heard = {}
@@ -257,9 +277,9 @@ class Dispatcher:
         self._heard = heard
 
     def _abandoned(self, run: Unfinished) -> bool:
-        """Whether nobody computes a run that is marked as running."""
+        """Return whether a run that is marked as running has lost its worker."""
         if run.holder == self.holder or run.holder is None:
-            return True  # ours, yet not among those that were given out
+            return True  # a run of this cluster that is not among those submitted to Dask
         host, _, pid = run.holder.rpartition("/")
         if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
             return True

@@ -1,7 +1,7 @@
-"""Who belongs to a cluster of several machines: all that hold its key, and compute as this version does.
+"""Workers on other machines: TLS authentication, version check, and the processes of scheduler and workers.
 
-A Dask scheduler has code run for whoever can talk to it, so nobody may who has not the key: a self-signed certificate
-and its private key in one file, which the scheduler, every worker and every dashboard show each other (TLS, both ways).
+A Dask scheduler executes code for every client that can connect. All connections therefore use mutual TLS. The key is
+a self-signed certificate and its private key in one file, which the scheduler, every worker and every dashboard hold.
 """
 
 import asyncio
@@ -23,22 +23,25 @@ if TYPE_CHECKING:
     from distributed import Client, Security
 
 RESOURCE = f"epsilon-explorer-{VERSION}-{PRIVATE_VERSION}-{PLAIN_VERSION}"
-"""What a worker of this version has one of, and a run of this version takes: none is given to another one."""
+"""Dask resource of workers of this version; each run needs one, so that versions never mix."""
 NAME = "epsilon-explorer"
-"""Under which a scheduler keeps the version of those who came first."""
+"""Key of the scheduler's metadata entry with the version of the first client."""
 OURS = f"Epsilon Explorer {VERSION} (engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without)"
 WARM = "warm-"
-"""How the names of tasks begin by which workers get ready; other tasks are runs."""
+"""Prefix of the keys of warm-up tasks; all other tasks are runs."""
 PORT = 8786
 _DAYS = 3650
 _CONNECT_SECONDS = 10
-_INSIDE = "127.0.0.1:0"
-"""Where Dask puts its pages, which cannot be left out: on a free port of the machine itself, and there are none."""
+_LOOPBACK = "127.0.0.1:0"
+"""Address of Dask's own dashboard, which cannot be disabled: a free port on loopback, without any pages."""
 
 
 def make_key(path: Path) -> None:
-    """Write the key of a new cluster, readable by its owner alone. Raises InvalidConfig where something is there, or
-    it cannot be written."""
+    """Write the key of a new cluster, readable only by its owner.
+
+    Raises:
+        InvalidConfig: If the file exists or cannot be written.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -65,55 +68,68 @@ def make_key(path: Path) -> None:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(private + certificate.public_bytes(serialization.Encoding.PEM))
     except FileExistsError as error:
-        raise InvalidConfig(f"key={path} is there already: a cluster's key is not written over") from error
+        raise InvalidConfig(f"key={path} exists already; a cluster's key is never overwritten") from error
     except OSError as error:
         raise InvalidConfig(f"key={path} cannot be written: {error.strerror}") from error
 
 
 def security(settings: Settings) -> "Security":
-    """What the members show each other. Raises InvalidConfig for a key that is none, or that others may read."""
+    """Return the TLS settings of the cluster. Raises InvalidConfig if the key is invalid or readable by other users."""
     import ssl
 
     from distributed import Security
 
     path = settings.cluster_key
     if path is None:
-        raise InvalidConfig("EPSILON_CLUSTER_KEY is not set, expected the file that `cluster key` made")
+        raise InvalidConfig("EPSILON_CLUSTER_KEY is not set, expected the file that `cluster key` writes")
     try:
         others = path.stat().st_mode & 0o077
         ssl.create_default_context(cafile=str(path)).load_cert_chain(path)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidConfig(f"EPSILON_CLUSTER_KEY={path} holds no key of a cluster: {error}") from error
+        raise InvalidConfig(f"EPSILON_CLUSTER_KEY={path} contains no valid cluster key: {error}") from error
     if others:
-        raise InvalidConfig(f"EPSILON_CLUSTER_KEY={path} may be read by others, who could have code run: chmod 600 it")
+        raise InvalidConfig(
+            f"EPSILON_CLUSTER_KEY={path} may be read by other users, who could execute code: chmod 600 it"
+        )
     roles = {f"tls_{role}_{part}": str(path) for role in ("client", "scheduler", "worker") for part in ("key", "cert")}
     return Security(require_encryption=True, tls_ca_file=str(path), **roles)
 
 
 def connect(settings: Settings) -> "Client":
-    """A connection to the scheduler of the settings. Raises ClusterError where none answers to this key, InvalidConfig
-    where it serves another version, or what is set is no use."""
+    """Connect to the scheduler of the settings.
+
+    Raises:
+        ClusterError: If no scheduler with this key answers.
+        InvalidConfig: If the settings are not valid, or the scheduler serves another version.
+    """
     from distributed import Client
 
-    address, shown = _address(settings), security(settings)  # what they refuse is a ValueError, and no silence
+    address, tls = _address(settings), security(settings)  # outside `try`: InvalidConfig is a ValueError too
     try:
-        client = Client(address, security=shown, timeout=_CONNECT_SECONDS, set_as_default=False)
+        client = Client(address, security=tls, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(f"EPSILON_SCHEDULER={settings.scheduler} does not answer, or has another key.") from error
-    theirs = client.get_metadata([NAME], default=None)
-    if theirs is None:
+    version = client.get_metadata([NAME], default=None)
+    if version is None:
         client.set_metadata([NAME], OURS)
-    elif theirs != OURS:
+    elif version != OURS:
         client.close()
         raise InvalidConfig(
-            f"EPSILON_SCHEDULER={settings.scheduler} serves {theirs}, this is {OURS}: bring all machines to one version"
+            f"EPSILON_SCHEDULER={settings.scheduler} serves {version}, this is {OURS}: install one version on all "
+            "machines"
         )
     return client
 
 
 def _address(settings: Settings) -> str:
-    """Where the scheduler is, read anew each time from a file that says so: Dask would wait for one that is not there
-    without a word, and would not see that a new scheduler has written it. Raises InvalidConfig, ClusterError."""
+    """Return the scheduler's address, read again on every call if it is in a file.
+
+    Dask would wait silently for a missing file, and would not notice that a new scheduler has rewritten it.
+
+    Raises:
+        InvalidConfig: If no scheduler is set.
+        ClusterError: If the file is missing or not valid.
+    """
     if settings.scheduler is None:
         raise InvalidConfig("EPSILON_SCHEDULER is not set, expected tls://HOST:PORT or a scheduler's file")
     if settings.scheduler.startswith("tls://"):
@@ -124,14 +140,16 @@ def _address(settings: Settings) -> str:
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ClusterError(
-            f"EPSILON_SCHEDULER={settings.scheduler} is no scheduler's file yet, or cannot be read."
+            f"EPSILON_SCHEDULER={settings.scheduler} is not a scheduler's file yet, or cannot be read."
         ) from error
     return str(address)
 
 
 def members(client: "Client") -> dict[str, Mapping[str, Any]]:
-    """What Dask tells of the workers of this version, by address; one question to the scheduler. Empty where it is
-    away."""
+    """Return Dask's information on the workers of this version, by address; empty if the scheduler does not answer.
+
+    This takes one request to the scheduler.
+    """
     with suppress(OSError, TimeoutError):
         workers = client.scheduler_info()["workers"]
         return {address: each for address, each in workers.items() if each.get("resources", {}).get(RESOURCE)}
@@ -139,15 +157,29 @@ def members(client: "Client") -> dict[str, Mapping[str, Any]]:
 
 
 def doing(tasks: Sequence[str]) -> str:
-    """What a worker with these tasks is at. The scheduler knows them at once; what workers tell themselves comes late
-    while they compile."""
+    """Return the activity of a worker with these tasks.
+
+    The scheduler knows the tasks immediately; reports of the workers arrive late while they compile.
+    """
     if any(task.startswith(WARM) for task in tasks):
-        return "gets ready: compiles what runs need"
-    return "computes a run" if tasks else "idle"
+        return "warming up (compiling)"
+    return "computing a run" if tasks else "idle"
 
 
 async def schedule(settings: Settings, host: str, port: int, file: Path | None, say: Callable[[str], None]) -> None:
-    """Be the scheduler until cancelled. Raises InvalidConfig, and ClusterError where nothing can listen there."""
+    """Run the scheduler until cancelled.
+
+    Args:
+        settings: The settings, with the cluster's key.
+        host: Address to listen on.
+        port: Port to listen on.
+        file: File for the scheduler's address, or None.
+        say: Callback for messages.
+
+    Raises:
+        InvalidConfig: If the key is not valid.
+        ClusterError: If the scheduler cannot listen on the address.
+    """
     from distributed import Scheduler
 
     try:
@@ -157,32 +189,41 @@ async def schedule(settings: Settings, host: str, port: int, file: Path | None, 
             protocol="tls",
             security=security(settings),
             dashboard=False,
-            dashboard_address=_INSIDE,
+            dashboard_address=_LOOPBACK,
             scheduler_file=str(file) if file else None,
         )
         async with scheduler:
             scheduler.task_metadata[NAME] = OURS
-            say(f"Scheduling at {scheduler.address} for all who have the key. Ctrl-C ends it.")
+            say(f"Scheduler listening at {scheduler.address} for all holders of the key. Press Ctrl-C to stop.")
             await scheduler.finished()
     except OSError as error:
-        raise ClusterError(f"Nothing can listen at {host}:{port}: {error.strerror or error}.") from error
+        raise ClusterError(f"The scheduler cannot listen at {host}:{port}: {error.strerror or error}.") from error
 
 
 async def work(settings: Settings, workers: int, limits: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Be so many workers, processes of their own, until cancelled; come back whenever the scheduler does. limits:
-    environment variables of each. Raises InvalidConfig, for a cluster of another version too."""
-    told = ""
+    """Run worker processes until cancelled; reconnect whenever the scheduler returns.
+
+    Args:
+        settings: The settings.
+        workers: Number of worker processes.
+        limits: Environment variables of each worker.
+        say: Callback for messages.
+
+    Raises:
+        InvalidConfig: If the settings are not valid, or the cluster has another version.
+    """
+    reported = ""
     while True:
         try:
             with await asyncio.to_thread(connect, settings):
                 pass
         except ClusterError as error:
-            if str(error) != told:
-                say(f"{error} Trying again and again.")
-                told = str(error)
+            if str(error) != reported:
+                say(f"{error} Retrying until it succeeds.")
+                reported = str(error)
             await asyncio.sleep(1)
             continue
-        told = ""
+        reported = ""
         await _work_once(settings, workers, limits, say)
 
 
@@ -191,9 +232,9 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
 
     try:
         address = _address(settings)
-    except ClusterError:  # it was there a moment ago: asked again by whoever called
+    except ClusterError:  # the address was valid a moment ago: the caller retries
         return
-    made = [
+    nannies = [
         Nanny(
             address,
             nthreads=1,
@@ -202,7 +243,7 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
             protocol="tls",
             resources={RESOURCE: 1},
             memory_limit=0,
-            dashboard_address=_INSIDE,
+            dashboard_address=_LOOPBACK,
             silence_logs=logging.ERROR,
             env=dict(limits),
             local_directory=str(settings.home / "cluster"),
@@ -212,12 +253,12 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
         for number in range(workers)
     ]
     try:
-        await asyncio.gather(*made)
+        await asyncio.gather(*nannies)
         say(f"{workers} {'worker' if workers == 1 else 'workers'} ready for {settings.scheduler}.")
-        # One that has lost the scheduler ends; the others will, and all begin again.
-        await asyncio.wait([asyncio.create_task(each.finished()) for each in made], return_when="FIRST_COMPLETED")
-        say("The scheduler is gone.")
+        # If one worker has lost the scheduler, the others will too: stop all of them and reconnect.
+        await asyncio.wait([asyncio.create_task(nanny.finished()) for nanny in nannies], return_when="FIRST_COMPLETED")
+        say("The connection to the scheduler is lost.")
     except (OSError, TimeoutError) as error:
-        say(f"The workers did not reach the scheduler: {error}.")
+        say(f"The workers cannot reach the scheduler: {error}.")
     finally:
-        await asyncio.gather(*(each.close(reason="the end") for each in made), return_exceptions=True)
+        await asyncio.gather(*(nanny.close(reason="the end") for nanny in nannies), return_exceptions=True)

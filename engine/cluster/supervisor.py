@@ -1,9 +1,9 @@
-"""The cluster of workers on this machine: starting it, and letting it go.
+"""Starting and stopping the cluster of workers on this machine.
 
-The cluster is a process of its own (:mod:`engine.cluster.dispatcher`). It finds queued runs in the store by itself, so
-a page or a shell only has to see that it is there: neither imports Dask. There is at most one for each home, and it
-lives as long as one of its *owners* does (the dashboard, say), or, if it never had one, until it has been idle for a
-while.
+The cluster is a separate process (:mod:`engine.cluster.dispatcher`) that finds queued runs in the store by itself.
+Pages and shell commands only make sure that it runs, without importing Dask. Each home folder has at most one cluster.
+It lives as long as one of its *owners* (processes such as the dashboard). Without any owner it ends once it has been
+idle for a while.
 """
 
 import fcntl
@@ -25,13 +25,13 @@ from engine.errors import ClusterError, StoreError
 from engine.settings import REPOSITORY, Settings
 
 START_SECONDS = 60
-"""How long the cluster may take until it is ready."""
+"""Seconds that the cluster may take until it is ready."""
 STOP_SECONDS = 8
-"""How long it may take to end by itself before it is killed."""
+"""Seconds that it may take to end before it is killed."""
 
 
 class ClusterFiles:
-    """The files by which a cluster and those who need it find each other, in ``home/cluster``."""
+    """The files in ``home/cluster`` through which the cluster and other processes find each other."""
 
     def __init__(self, settings: Settings) -> None:
         self.folder = settings.home / "cluster"
@@ -47,7 +47,7 @@ class ClusterFiles:
             self.owners.mkdir(parents=True, exist_ok=True)
 
     def empty_log(self) -> None:
-        """Begin the log anew. Raises ClusterError."""
+        """Truncate the log. Raises ClusterError."""
         with self._writing():
             self.log.write_bytes(b"")
 
@@ -59,12 +59,12 @@ class ClusterFiles:
             raise ClusterError(f"The workers cannot start. {error}") from error
         except OSError as error:
             raise ClusterError(
-                f"The workers cannot start: {self.folder} cannot be written ({error.strerror})."
+                f"The workers cannot start: {self.folder} is not writable ({error.strerror})."
             ) from error
 
     @contextmanager
     def exclusive_lock(self) -> Iterator[bool]:
-        """Hold the cluster's lock inside the block; False if a cluster holds it. It ends with the process."""
+        """Hold the cluster's lock inside the block; yield False if a cluster holds it. It ends with the process."""
         self.make()
         with self.lock.open("a") as file:
             try:
@@ -75,7 +75,7 @@ class ClusterFiles:
             yield True
 
     def process(self) -> psutil.Process | None:
-        """The cluster's process if it is ready for work."""
+        """Return the cluster's process if it is ready for work."""
         try:
             identity = json.loads(self.ready.read_text())
             return _same(int(identity["pid"]), str(identity["started"]))
@@ -83,59 +83,59 @@ class ClusterFiles:
             return None
 
     def workers(self) -> int:
-        """How many workers the cluster's process hands runs to; 0 where it is not there."""
+        """Return the number of the cluster's workers; 0 if no cluster is ready."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             return int(json.loads(self.ready.read_text())["workers"]) if self.process() else 0
         return 0
 
     def write_ready(self, workers: int) -> None:
-        """Called by the cluster once its workers are there, and when there are more or fewer of them."""
-        with atomic_write(self.ready, "What tells that the workers are ready") as passing:
-            said = {"pid": os.getpid(), "started": _started(psutil.Process()), "workers": workers}
-            passing.write_text(json.dumps(said))
+        """Record that this process is a ready cluster with so many workers."""
+        with atomic_write(self.ready, "The status of the workers") as path:
+            status = {"pid": os.getpid(), "started": _started(psutil.Process()), "workers": workers}
+            path.write_text(json.dumps(status))
 
     def notify(self) -> None:
-        """Have the cluster look for runs at once. Where none is there, or it was told already, nothing happens."""
+        """Make the cluster check the store immediately; do nothing if there is no cluster."""
         with suppress(OSError):
-            bell = os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK)
+            fifo = os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK)
             try:
-                os.write(bell, b".")
+                os.write(fifo, b".")
             finally:
-                os.close(bell)
+                os.close(fifo)
 
     @contextmanager
     def wait_for_notify(self) -> Iterator[Callable[[float], None]]:
-        """Called by the cluster: what waits until somebody rings, so many seconds at most."""
+        """Yield the cluster's function that waits for a notification, at most so many seconds."""
         self.fifo.unlink(missing_ok=True)
         os.mkfifo(self.fifo, 0o600)
-        # Open for writing too: else it would seem to be rung for ever once the last who rang has hung up.
-        bell = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK)
+        # Open for writing too: otherwise the FIFO would stay readable (end of file) after the last writer closed it.
+        fifo = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK)
 
         def wait(seconds: float) -> None:
-            if select.select([bell], [], [], seconds)[0]:
-                os.read(bell, 65536)
+            if select.select([fifo], [], [], seconds)[0]:
+                os.read(fifo, 65536)
 
         try:
             yield wait
         finally:
-            os.close(bell)
+            os.close(fifo)
             self.fifo.unlink(missing_ok=True)
 
     def add_owner(self, pid: int) -> None:
-        """The cluster shall live as long as this process. Raises ClusterError.
+        """Make a process an owner, which keeps the cluster alive. Raises ClusterError.
 
-        Written whole: the cluster, woken by one request, looks at the owners during the next, and would take one whose
-        file is empty at that moment for one that has ended.
+        The write is atomic: the cluster may read the owners at the same time, and would take an owner with an empty
+        file for one that has ended.
         """
         with self._writing(), suppress(psutil.NoSuchProcess):
             started = _started(psutil.Process(pid))
-            with atomic_write(self.owners / str(pid), "Whom the workers are for") as passing:
-                passing.write_text(started)
+            with atomic_write(self.owners / str(pid), "The cluster's list of owners") as path:
+                path.write_text(started)
 
     def living_owners(self) -> list[int]:
-        """Owners that have not ended; the others are forgotten."""
+        """Return the owners that are still running; remove the others."""
         living = []
-        for path in self.owners.glob("[!.]*"):  # what begins with a dot is being written
+        for path in self.owners.glob("[!.]*"):  # names with a dot are temporary
             try:
                 process = _same(int(path.name), path.read_text())
             except (OSError, ValueError):
@@ -147,17 +147,16 @@ class ClusterFiles:
         return living
 
     def forget_owner(self, pid: int | str) -> None:
-        """The cluster shall live no longer for this process; one that has ended is no owner where it cannot be
-        forgotten, because the disk has become read-only."""
+        """End a process's ownership. Errors are ignored: on a read-only disk, an ended process still does not count."""
         with suppress(OSError):
             (self.owners / str(pid)).unlink()
 
 
 def _started(process: psutil.Process) -> str:
-    """What tells a process from a later one with its number, however the clock of the machine is set meanwhile: on
-    Linux which start of the machine it belongs to, and the ticks from there to its own; elsewhere seconds since 1970.
+    """Return a text that distinguishes a process from a later one with the same number.
 
-    The time of day at which a process started, as psutil has it, moves with the clock there.
+    On Linux it does not depend on the clock: the boot's identifier, and the ticks from boot to the start of the
+    process. psutil's start time moves with the clock there. On other systems it is that time in seconds since 1970.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -168,7 +167,7 @@ def _started(process: psutil.Process) -> str:
 
 
 def _same(pid: int, started: str) -> psutil.Process | None:
-    """The process with this number, if it is still the one that started then."""
+    """Return the process with this number if it is still the one that ``started`` identifies."""
     try:
         process = psutil.Process(pid)
         alive = _started(process) == started and process.status() != psutil.STATUS_ZOMBIE
@@ -178,35 +177,40 @@ def _same(pid: int, started: str) -> psutil.Process | None:
 
 
 def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
-    """See that a cluster is there, or start one; returns when it is ready. Raises ClusterError.
+    """Start a cluster unless there is one; return when it is ready.
 
-    owner_pid: a process with which the cluster shall end.
+    Args:
+        settings: The settings.
+        owner_pid: Process that becomes an owner of the cluster, or None.
+
+    Raises:
+        ClusterError: If the cluster cannot start.
     """
-    place = ClusterFiles(settings)
-    place.make()
+    files = ClusterFiles(settings)
+    files.make()
     if owner_pid:
-        place.add_owner(owner_pid)
-    if place.process():
-        place.notify()
+        files.add_owner(owner_pid)
+    if files.process():
+        files.notify()
         return
-    place.empty_log()
-    process = _start(place, settings)
+    files.empty_log()
+    process = _start(files, settings)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
-        if place.process():
+        if files.process():
             return
         code = process.poll()
         if code:
-            raise ClusterError(f"The workers cannot start: {_last_line(place.log)}")
-        if code == 0:  # another one has the lock: it will be ready soon, or it is about to end
-            process = _start(place, settings)
+            raise ClusterError(f"The workers cannot start: {_last_line(files.log)}")
+        if code == 0:  # another cluster holds the lock: it will be ready soon, or is about to end
+            process = _start(files, settings)
         time.sleep(0.05)
-    raise ClusterError(f"The workers were not ready after {START_SECONDS} s; {place.log} may tell why.")
+    raise ClusterError(f"The workers were not ready after {START_SECONDS} s. See {files.log}.")
 
 
-def _start(place: ClusterFiles, settings: Settings) -> subprocess.Popen[bytes]:
-    with place.log.open("ab") as log:
-        # A session of its own: Ctrl-C in a terminal must not reach the workers before the cluster can end in order.
+def _start(files: ClusterFiles, settings: Settings) -> subprocess.Popen[bytes]:
+    with files.log.open("ab") as log:
+        # A new session: Ctrl-C in a terminal must not reach the workers before the cluster can end in order.
         return subprocess.Popen(
             [sys.executable, "-m", "engine.cluster.dispatcher"],
             cwd=REPOSITORY,
@@ -219,7 +223,7 @@ def _start(place: ClusterFiles, settings: Settings) -> subprocess.Popen[bytes]:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """The settings for the cluster's process, which reads them from its environment as this one did."""
+    """Return the environment variables from which the cluster's process reads the same settings."""
     return {
         "EPSILON_HOME": str(settings.home),
         "EPSILON_DATA_DIR": str(settings.data_dir or ""),
@@ -233,25 +237,25 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1] if lines else "it ended without a word"
+    return lines[-1] if lines else "the process ended without a message"
 
 
 def stop_cluster(settings: Settings, owner_pid: int) -> None:
-    """Give up ownership; a cluster that has no other owner ends with its workers, and is gone on return.
+    """End a process's ownership, and stop the cluster with its workers if it has no other owner.
 
-    Runs that were under way are queued again and go on with the next cluster.
+    Running runs are requeued and continue in the next cluster.
     """
-    place = ClusterFiles(settings)
-    place.forget_owner(owner_pid)
-    process = place.process()
-    if process is None or not place.owners.is_dir() or set(place.living_owners()) - {owner_pid}:
+    files = ClusterFiles(settings)
+    files.forget_owner(owner_pid)
+    process = files.process()
+    if process is None or not files.owners.is_dir() or set(files.living_owners()) - {owner_pid}:
         return
     try:
-        family = [process, *process.children(recursive=True)]
+        processes = [process, *process.children(recursive=True)]
         process.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:
         return
-    _, left = psutil.wait_procs(family, STOP_SECONDS)
-    for one in left:
+    _, alive = psutil.wait_procs(processes, STOP_SECONDS)
+    for process in alive:
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            process.kill()

@@ -1,7 +1,7 @@
-"""What a cluster worker executes: a simulation, whose records it writes to the store.
+"""Tasks of a cluster worker: it computes a run and writes the records to the store.
 
-A record is written first and its checkpoint after it: a crash between the two repeats steps that draw the same samples
-and the same noise, and gives the same record again, which the store ignores.
+Each record is written before its checkpoint. After a crash between the two, the repeated steps draw the same samples
+and the same noise and give the same record, which the store ignores.
 """
 
 import logging
@@ -29,7 +29,7 @@ from engine.records import Provenance, RoundRecord, RunKind, RunState
 from engine.reports.audits import audit_command
 from engine.reports.cli_command import command_line
 from engine.settings import REPOSITORY, Settings
-from engine.store import audits as kept_audits
+from engine.store import audits as saved_audits
 from engine.store import noise_keys
 from engine.store.paths import checkpoint_name, key_path, model_name
 from engine.store.run_store import Claim, RunStore
@@ -37,57 +37,63 @@ from engine.training.checkpoint import Checkpoint
 from engine.training.model import Model
 
 HEARTBEAT_SECONDS = 0.5
-"""Also how soon a run notices that it was cancelled."""
+"""Seconds between two heartbeats, which is also how fast a worker notices that its run was cancelled."""
 AWAY_SECONDS = 1.0
-"""Between two attempts to reach a database that is away."""
+"""Seconds between two attempts to reach an unavailable database."""
 
 log = logging.getLogger("epsilon.worker")
 _T = TypeVar("_T")
 
 
 def environment(cores: int) -> dict[str, str]:
-    """Environment variables for a worker: thread pools within its share of the cores, memory that is kept."""
+    """Return environment variables for a worker: thread pools within its share of the cores, and memory settings."""
     return {
         "OMP_NUM_THREADS": str(cores),
-        # Threads that wait for work spin for some ten microseconds, not for milliseconds: two runs that find each other
-        # on the same cores are half as fast then, not a fifth.
+        # Threads that wait for work spin for some ten microseconds, not for milliseconds. Two runs on the same cores
+        # are then half as fast, instead of a fifth as fast.
         "GOMP_SPINCOUNT": "10000",
         "OPENBLAS_NUM_THREADS": "1",
         "TF_NUM_INTRAOP_THREADS": str(cores),
         "TF_NUM_INTEROP_THREADS": "1",
         "NUMBA_NUM_THREADS": str(cores),
-        # Memory that a step frees is wanted by the next: given back to the system each time, as Dask would have it,
-        # a step takes three times as long.
+        # A step reuses the memory that the previous one freed. If it were returned to the system each time, as Dask
+        # does by default, a step would take three times as long.
         "MALLOC_TRIM_THRESHOLD_": str(2**30),
         "MALLOC_MMAP_THRESHOLD_": str(2**30),
-        # A run is not on its process's first thread. What other threads free glibc gives back all the same, a heap of
-        # 64 MB at a time, unless all take theirs from one place: now and then a run lost a tenth of its time to that.
+        # A run does not use its process's main thread. For other threads glibc returns freed memory anyway, a heap of
+        # 64 MB at a time, unless all threads share one arena. Some runs lost a tenth of their time to that.
         "MALLOC_ARENA_MAX": "1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
 
 
 def warm_up(addresses: Mapping[str, str | None]) -> None:
-    """Import what takes long and compile the default tagger's graphs, so that the first run starts at once."""
+    """Import large libraries and compile the default tagger's graphs, so that the first run starts immediately."""
     from engine.simulation import setup
 
     try:
-        setup.warm_up(_here(addresses))
+        setup.warm_up(_local_settings(addresses))
     except EpsilonError as error:
-        log.warning("Not warm: %s", error)  # the first run will say the same to its user
+        log.warning("Warm-up failed: %s", error)  # the first run reports the same error to its user
 
 
 def execute(run_id: str, addresses: Mapping[str, str | None], holder: str) -> None:
-    """Compute a run on this machine. addresses: what holds on all machines; folders are this machine's own."""
-    compute(run_id, _here(addresses), holder)
+    """Compute a run on this machine.
+
+    Args:
+        run_id: Identity of the run.
+        addresses: Settings that all machines share (:attr:`engine.settings.Settings.addresses`); folders are local.
+        holder: Cluster of the worker.
+    """
+    compute(run_id, _local_settings(addresses), holder)
 
 
-def _here(addresses: Mapping[str, str | None]) -> Settings:
+def _local_settings(addresses: Mapping[str, str | None]) -> Settings:
     return replace(Settings.from_environment(), **addresses)  # type: ignore[arg-type]
 
 
 def compute(run_id: str, settings: Settings, holder: str) -> None:
-    """Compute a run from where it stands and write its records; what goes wrong is written beside them."""
+    """Compute a run from its last checkpoint and write its records; a failure is stored as the run's error."""
     store = RunStore(settings.store_url)
     try:
         claim = retry_while_unavailable(partial(store.claim, run_id, holder))
@@ -96,7 +102,7 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     pulse = Heartbeat(store, claim)
     try:
         noise_keys.sweep(
-            key_path(settings, run_id).parent, lambda known: retry_while_unavailable(partial(_is_done, store, known))
+            key_path(settings, run_id).parent, lambda other: retry_while_unavailable(partial(_is_done, store, other))
         )
         with pulse:
             if claim.kind == RunKind.AUDIT:
@@ -114,16 +120,21 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
 
 
 def retry_while_unavailable(ask: Callable[[], _T]) -> _T:
-    """What the database answers, asked again while its server is away: nothing is lost by waiting for it, and whoever
-    was given the run meanwhile has taken it from this worker by then. Raises what asking raises, but StoreAway."""
-    told = ""
+    """Return the result of a store call, and retry while the database server is unavailable.
+
+    Waiting loses nothing. If the run is given to another worker meanwhile, the next write raises RunStopped.
+
+    Args:
+        ask: The call. Its exceptions other than StoreUnavailable are raised.
+    """
+    reported = ""
     while True:
         try:
             return ask()
         except StoreUnavailable as error:
-            if str(error) != told:
-                log.warning("%s Trying again and again.", error)
-                told = str(error)
+            if str(error) != reported:
+                log.warning("%s Retrying until it succeeds.", error)
+                reported = str(error)
             time.sleep(AWAY_SECONDS)
 
 
@@ -136,15 +147,15 @@ def _is_done(store: RunStore, run_id: str) -> bool:
 
 def _unexpected(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return "The machine has too little memory for this run; a smaller batch size or hidden size needs less."
-    return f"Something unexpected happened ({type(error).__name__}: {str(error)[:200]}); the cluster's log has more."
+        return "The machine has too little memory for this run. Use a smaller batch size or hidden size."
+    return f"Unexpected error ({type(error).__name__}: {str(error)[:200]}). See the cluster's log."
 
 
 def _mark_failed(store: RunStore, claim: Claim, sentence: str) -> None:
     try:
         retry_while_unavailable(partial(store.give_up, claim, sentence))
     except (RunStopped, StoreError) as error:
-        log.warning("Run %s: %s Could not be written: %s", claim.run_id, sentence, error)
+        log.warning("Run %s: %s The error could not be stored: %s", claim.run_id, sentence, error)
 
 
 def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") -> None:
@@ -154,11 +165,11 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
     corpus = corpora.of_run(config, settings, claim.corpus_checksum)
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
-    written = partial(retry_while_unavailable, partial(store.records, claim.run_id))
-    kept, records_before = artefacts.get(checkpoint, changes=True), written()
-    resume = _resume(kept, records_before)
+    stored_records = partial(retry_while_unavailable, partial(store.records, claim.run_id))
+    last_checkpoint, records_before = artefacts.get(checkpoint, changes=True), stored_records()
+    resume = _resume(last_checkpoint, records_before)
     if config.privacy.noise_source == "system":
-        secrets = noise_keys.secrets_for(keys, begun=bool(kept or records_before))
+        secrets = noise_keys.secrets_for(keys, begun=bool(last_checkpoint or records_before))
     latest: list[Checkpoint] = []
     models: list[Model] = []
 
@@ -183,8 +194,8 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
         retry_while_unavailable(partial(store.append, claim, record))
         with artefacts.write(checkpoint, "The checkpoint") as path:
             latest.pop().save(path)
-    if record is None:  # it had died between its last record and its end
-        record = written()[-1]
+    if record is None:  # the worker had crashed between the last record and the end of the run
+        record = stored_records()[-1]
     for number, model in enumerate(models):
         with artefacts.write(model_name(claim.run_id, number), "The tagger") as path:
             model.save(path)
@@ -194,7 +205,7 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
 
 
 def _audit(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") -> None:
-    """Attack what another run was, and keep what was measured. Begun anew by whom it falls to next."""
+    """Audit the configuration of another run and save the result. After a crash, the next worker starts over."""
     from engine.experiments import audits
 
     config, start = claim.config, time.monotonic()
@@ -209,18 +220,21 @@ def _audit(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat"
 
     canaries, references = applicability.usual(config)
     command = audit_command(config, canaries, references, claim.parent)
-    found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
-    kept_audits.write(found, settings.artefacts)
+    audit = audits.audit(config, settings, canaries, references, command=command, tell=tell)
+    saved_audits.write(audit, settings.artefacts)
     retry_while_unavailable(partial(store.finish, claim, provenance(config, corpus, time.monotonic() - start)))
 
 
 def share_cores(under_way: int, others: float) -> None:
-    """Take this run's share of the cores, where so many runs are under way: all of them, or one, or what is between;
-    and leave those alone that other programs keep busy. others: how many that is.
+    """Set the number of threads of this run to its share of the cores that other programs leave idle.
 
-    Asked between steps: a run that gets company gives way within a heartbeat, and takes the cores back afterwards.
-    Threads that wait for one another on cores that they must share are slower than one thread alone: with a browser
-    that draws on the second of two cores, a run took 61 s with two threads and 36 s with one.
+    This is called between steps: a run releases cores within a heartbeat of another run's start, and takes them back
+    afterwards. Threads that wait for one another on busy cores are slower than a single thread. With a browser busy on
+    the second of two cores, a run took 61 s with two threads and 36 s with one.
+
+    Args:
+        under_way: Running runs of this cluster, including this one.
+        others: Number of cores that other programs keep busy.
     """
     import numba
 
@@ -232,8 +246,15 @@ def share_cores(under_way: int, others: float) -> None:
 
 
 def _resume(path: Path | None, written: Sequence[RoundRecord]) -> Checkpoint | None:
-    """Where the run goes on. One that is ahead of its records is of another time than the database, which was put back
-    from an older copy: the records between them would be missing for ever."""
+    """Return the checkpoint from which the run resumes, or None.
+
+    A checkpoint ahead of the records is refused: the database was restored from an older copy, and the records in
+    between would be missing forever.
+
+    Args:
+        path: File of the checkpoint, or None.
+        written: Records in the store.
+    """
     if path is None:
         return None
     try:
@@ -242,20 +263,24 @@ def _resume(path: Path | None, written: Sequence[RoundRecord]) -> Checkpoint | N
             raise StoreError(f"The checkpoint {path} is ahead of its run's records.")
         return found
     except StoreError as error:
-        log.warning("%s The run starts again and repeats the same steps.", error)
+        log.warning("%s The run restarts from the first step and repeats the same steps.", error)
         return None
 
 
 def _processor_seconds() -> tuple[float, float, float]:
-    """The time, what all processes have computed until now, and what this one has, in seconds."""
-    every, own = psutil.cpu_times(), psutil.Process().cpu_times()
-    busy = sum(getattr(every, name, 0.0) for name in ("user", "system", "nice", "irq", "softirq"))
+    """Return the monotonic time and the processor time of all processes and of this one, in seconds."""
+    total, own = psutil.cpu_times(), psutil.Process().cpu_times()
+    busy = sum(getattr(total, name, 0.0) for name in ("user", "system", "nice", "irq", "softirq"))
     return time.monotonic(), busy, own.user + own.system
 
 
 class Heartbeat:
-    """Writes a heartbeat while the run is computed and notices when it may not go on. under_way: runs of this cluster
-    that are being computed, this one included. others: cores that all other processes keep busy, of late."""
+    """Thread that writes heartbeats while a run is computed and detects that the run was stopped.
+
+    Attributes:
+        under_way: Running runs of this cluster, including this one.
+        others: Number of cores that all other processes keep busy, as a moving average.
+    """
 
     def __init__(self, store: RunStore, claim: Claim) -> None:
         self._store, self._claim = store, claim
@@ -266,30 +291,30 @@ class Heartbeat:
         self._before = _processor_seconds()
 
     def tell(self, stage: str, progress: float) -> None:
-        """What goes on now, and the share of the steps done."""
+        """Set the stage in words and the share of the steps done, 0 to 1, for the next heartbeat."""
         self._stage, self._progress = stage, progress
 
     def stopped(self) -> bool:
-        """Whether the run was cancelled or taken over."""
+        """Return whether the run was cancelled or taken over."""
         return self._stopped.is_set()
 
     def _beat(self) -> None:
-        told = ""
+        reported = ""
         while not self._end.is_set():
             try:
                 self.under_way = self._store.heartbeat(self._claim, self._stage, self._progress)
             except RunStopped:
                 self._stopped.set()
                 return
-            except StoreError as error:  # a locked database may be free at the next beat; a record would not pass it by
-                if str(error) != told:
+            except StoreError as error:  # the next heartbeat may succeed; a failed write of a record fails the run
+                if str(error) != reported:
                     log.warning("%s", error)
-                    told = str(error)
+                    reported = str(error)
             self._end.wait(HEARTBEAT_SECONDS)
-            self._look_around()
+            self._measure_load()
 
-    def _look_around(self) -> None:
-        """A moving average, so that a moment's work of another program changes nothing."""
+    def _measure_load(self) -> None:
+        """Update the load of other programs, a moving average, so that short bursts have little effect."""
         now = _processor_seconds()
         seconds, busy, own = (after - before for after, before in zip(now, self._before, strict=True))
         if seconds > 0:
@@ -306,7 +331,7 @@ class Heartbeat:
 
 
 def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> Provenance:
-    """How the run that just ended came about."""
+    """Return the provenance of a run that has just ended; ``seconds`` is its duration."""
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         engine_version=engine_version(config),
@@ -323,15 +348,15 @@ def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> P
 
 
 def _public_parts(config: SimulationConfig) -> list[str]:
-    """Word vectors, and a language model that stands in MiniLM's place."""
-    own = [config.language_model] if config.language_model != MINILM else []
-    return [embeddings.find(config.embeddings).label, *own]
+    """Return the names of the word vectors and of a language model other than MiniLM."""
+    other_model = [config.language_model] if config.language_model != MINILM else []
+    return [embeddings.find(config.embeddings).label, *other_model]
 
 
 def _commit() -> str:
-    asked = ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"]
+    command = ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"]
     try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return answer.stdout.strip() if answer.returncode == 0 else "unknown"

@@ -274,7 +274,7 @@ def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
         assert dispatcher.step()  # it goes on trying
         dispatcher.requeue_all()
     dispatcher.step()
-    assert "ended again and again" in dispatcher.store.status("a" * 16).error
+    assert "crashed several times" in dispatcher.store.status("a" * 16).error
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the time at which a process started does not move")

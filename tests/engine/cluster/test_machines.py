@@ -112,8 +112,8 @@ def site(tmp_path, postgresql_server, monkeypatch):
 
 def test_a_worker_that_compiles_is_not_idle():
     assert remote_workers.doing([]) == "idle"
-    assert remote_workers.doing(["1a2b-app/7-1"]) == "computes a run"
-    assert remote_workers.doing([f"{remote_workers.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("gets ready")
+    assert remote_workers.doing(["1a2b-app/7-1"]) == "computing a run"
+    assert remote_workers.doing([f"{remote_workers.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("warming up")
 
 
 @pytest.mark.nightly
@@ -133,7 +133,7 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
     first, second = (site.submit(config) for config in configs)
     wait_for(lambda: all(len(site.store.records(each)) >= 2 for each in (first, second)), site)
-    assert site.doing() == dict.fromkeys(("one", "two"), "computes a run")
+    assert site.doing() == dict.fromkeys(("one", "two"), "computing a run")
     site.machines["one"].cut_off()
     try:
         wait_for(lambda: all(site.store.status(each).state == RunState.DONE for each in (first, second)), site)
@@ -181,7 +181,7 @@ class TestTheKey:
     def test_it_is_its_owners_and_is_never_written_over(self, key):
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         before = key.read_bytes()
-        with pytest.raises(InvalidConfig, match="is there already"):
+        with pytest.raises(InvalidConfig, match="exists already"):
             remote_workers.make_key(key)
         assert key.read_bytes() == before
 
@@ -193,10 +193,10 @@ class TestTheKey:
     @pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
     def test_one_that_is_none_is_refused(self, joined, key, text):
         key.write_text(text)
-        with pytest.raises(InvalidConfig, match=f"EPSILON_CLUSTER_KEY={key} holds no key"):
+        with pytest.raises(InvalidConfig, match=f"EPSILON_CLUSTER_KEY={key} contains no valid cluster key"):
             remote_workers.security(joined)
         key.unlink()
-        with pytest.raises(InvalidConfig, match="holds no key"):
+        with pytest.raises(InvalidConfig, match="contains no valid cluster key"):
             remote_workers.security(joined)
 
     def test_who_has_another_key_or_none_reaches_nothing(self, joined, key, tmp_path, monkeypatch):

@@ -106,7 +106,7 @@ def members(tmp_path_factory, encoded, settings_of_app, faketime):
             made.clock(name).write_text("+0")
             fake = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(made.clock(name)), "FAKETIME_NO_CACHE": "1"}
             made.work(name, **fake, FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1")
-        wait_for(lambda: all("Trying again and again" in made.said(name) for name in WORKERS), MOST_SECONDS)
+        wait_for(lambda: all("Retrying until it succeeds" in made.said(name) for name in WORKERS), MOST_SECONDS)
         made.schedule()
         wait_for(lambda: all("1 worker ready for" in made.said(name) for name in WORKERS), MOST_SECONDS)
         yield made

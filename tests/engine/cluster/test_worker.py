@@ -41,8 +41,8 @@ def test_what_other_processes_keep_busy_is_noticed(monkeypatch):
     monkeypatch.setattr(worker, "_processor_seconds", lambda: next(clock))
     pulse = worker.Heartbeat(None, None)
     for _ in range(9):
-        pulse._look_around()
+        pulse._measure_load()
     assert 0.9 < pulse.others <= 1.0
     for _ in range(4):
-        pulse._look_around()
+        pulse._measure_load()
     assert 0 <= pulse.others < 0.3

@@ -49,7 +49,7 @@ def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undi
     try:
         with pytest.raises(StoreUnavailable, match=r"no server listens|closed the connection"):
             store.records(identity)
-        while "Trying again and again" not in caplog.text:
+        while "Retrying until it succeeds" not in caplog.text:
             assert worker.is_alive(), "the run ended while the database was away"
             time.sleep(0.02)
     finally:
