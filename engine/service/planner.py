@@ -1,4 +1,4 @@
-"""A plan for a corpus: what its runs say of a target, the curves behind it, and what the next runs would cost."""
+"""Recommendation for a corpus: the answer of its runs to a target, the fitted curves, and the cost of the next runs."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,19 @@ from engine.service.runtime_estimates import estimate
 
 
 def plan(app: Application, target: Target, found: Sequence[Overview] | None = None) -> Recommendation:
-    """What all finished runs on the target's corpus say, the cheapest next run first where none surely reaches it.
-    found: all runs, where they are known already. Finding the noise of a next run takes up to seconds at first. Raises
-    InvalidConfig for a type that the corpus has not, StoreError."""
+    """Return the recommendation from all finished runs on the target's corpus, with the fastest next runs first.
+
+    The search for the noise of a next run can take seconds on the first call.
+
+    Args:
+        app: The application.
+        target: The target.
+        found: All runs, if the caller has them.
+
+    Raises:
+        InvalidConfig: If the corpus lacks an entity type of the target.
+        StoreError: If the store cannot be read.
+    """
     overview = app.queries.overview() if found is None else found
     done = known.done(((each.run, each.last_record) for each in overview), target.corpus)
     evidence = known.evidence(done, target, _checksum(app, target.corpus))
@@ -27,9 +37,9 @@ def plan(app: Application, target: Target, found: Sequence[Overview] | None = No
     families = curves.families(evidence.settings)
     points = [(family, family.points(target.main)) for family in families]
     priced, unpriced = [], 0
-    for each in candidates(answer, families, evidence.settings):
+    for candidate in candidates(answer, families, evidence.settings):
         try:
-            priced.append(_priced(app, each, target))
+            priced.append(_with_cost(app, candidate, target))
         except CorpusError:
             unpriced += 1
     return Recommendation(
@@ -55,9 +65,13 @@ def _checksum(app: Application, corpus: str) -> str | None:
         return None
 
 
-def _priced(app: Application, candidate: Candidate, target: Target) -> NextRun | None:
-    """None where no noise gives that ε. Raises CorpusError where that depends on a corpus that is not here."""
-    made = candidate.like.done[0].run.provenance
+def _with_cost(app: Application, candidate: Candidate, target: Target) -> NextRun | None:
+    """Return a next run with its ε and duration; None if no noise gives its ε.
+
+    Raises:
+        CorpusError: If ε depends on a corpus that is not on this machine.
+    """
+    provenance = candidate.like.done[0].run.provenance
     config, epsilon = candidate.config, candidate.epsilon
     if candidate.rule != MORE_SEEDS:
         try:
@@ -66,7 +80,9 @@ def _priced(app: Application, candidate: Candidate, target: Target) -> NextRun |
             return None
         config = with_noise(config, math.ceil(100 * exact) / 100)
         epsilon = app.previews.preview(config).privacy.epsilon
-    judged = estimate(config, made.train_sentences if made else 0, [], [one.run for one in candidate.like.done])
-    seconds = judged.seconds if judged else None
+    duration = estimate(
+        config, provenance.train_sentences if provenance else 0, [], [done.run for done in candidate.like.done]
+    )
+    seconds = duration.seconds if duration else None
     within = target.seconds is None or seconds is None or seconds <= target.seconds
     return NextRun(candidate, config, epsilon, None if seconds is None else seconds * candidate.runs, within)

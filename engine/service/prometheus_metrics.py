@@ -1,4 +1,4 @@
-"""How the program is, in Prometheus' text format: the queue, the workers, what is booked of budgets."""
+"""Metrics in Prometheus' text format: queue, workers and privacy budgets."""
 
 from collections.abc import Iterator
 
@@ -13,48 +13,49 @@ from engine.service.application import Application
 from engine.store import privacy_ledger, statistics
 
 
-class _Watched(Collector):
+class _ApplicationCollector(Collector):
     def __init__(self, app: Application) -> None:
-        self._runs = app
+        self._app = app
 
     def collect(self) -> Iterator[Metric]:
-        """What there is to say now."""
+        """Yield the current metrics."""
         from engine.cluster.supervisor import ClusterFiles
 
-        about = GaugeMetricFamily("epsilon_explorer", "The version of the program", labels=["version"])
-        about.add_metric([VERSION], 1)
-        yield about
-        place = ClusterFiles(self._runs.settings)
-        there = place.process() is not None
-        yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
-        yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
+        info = GaugeMetricFamily("epsilon_explorer", "Version of the program", labels=["version"])
+        info.add_metric([VERSION], 1)
+        yield info
+        cluster = ClusterFiles(self._app.settings)
+        running = cluster.process() is not None
+        yield GaugeMetricFamily("epsilon_cluster_up", "Whether the dispatcher process is running", running)
+        yield GaugeMetricFamily("epsilon_workers", "Number of workers of the dispatcher", cluster.workers())
+        store_help = "Whether the database and its privacy ledger can be read"
         try:
-            with self._runs._context.store.exclusive() as connection:
-                found, accounts = statistics.read(connection), privacy_ledger.accounts(connection)
+            with self._app._context.store.exclusive() as connection:
+                counts, accounts = statistics.read(connection), privacy_ledger.accounts(connection)
         except StoreError:
-            yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 0)
+            yield GaugeMetricFamily("epsilon_store_up", store_help, 0)
             return
-        yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 1)
-        states = GaugeMetricFamily("epsilon_runs", "Runs that are kept", labels=["state"])
-        for state, number in found.states.items():
+        yield GaugeMetricFamily("epsilon_store_up", store_help, 1)
+        states = GaugeMetricFamily("epsilon_runs", "Number of runs in the database", labels=["state"])
+        for state, number in counts.states.items():
             states.add_metric([str(state)], number)
         yield states
-        yield GaugeMetricFamily("epsilon_queue_seconds", "How long the longest waiting run has waited", found.waited)
-        yield GaugeMetricFamily("epsilon_silent_seconds", "Since a running run was last heard of", found.silent)
+        yield GaugeMetricFamily("epsilon_queue_seconds", "Waiting time of the oldest queued run", counts.waited)
+        yield GaugeMetricFamily("epsilon_silent_seconds", "Oldest heartbeat age of a running run", counts.silent)
         labels = ["corpus", "unit", "delta"]
-        total = GaugeMetricFamily("epsilon_budget", "ε that a corpus may lose in all", labels=labels)
-        share = GaugeMetricFamily("epsilon_budget_booked", "Share of a budget that is booked, 0 to 1", labels=labels)
+        total = GaugeMetricFamily("epsilon_budget", "Privacy budget (ε) of a corpus", labels=labels)
+        share = GaugeMetricFamily("epsilon_budget_booked", "Used share of the budget, 0 to 1", labels=labels)
         for account in accounts:
             if budget := account.budget:
-                where = [account.name, budget.unit, f"{budget.delta:g}"]
-                total.add_metric(where, budget.epsilon)
-                share.add_metric(where, account.share)
+                values = [account.name, budget.unit, f"{budget.delta:g}"]
+                total.add_metric(values, budget.epsilon)
+                share.add_metric(values, account.share)
         yield total
         yield share
 
 
 def text(app: Application) -> bytes:
-    """Everything, in Prometheus' text format; some milliseconds."""
+    """Return all metrics in Prometheus' text format; this takes some milliseconds."""
     registry = CollectorRegistry()
-    registry.register(_Watched(app))
+    registry.register(_ApplicationCollector(app))
     return generate_latest(registry)

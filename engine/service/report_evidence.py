@@ -1,4 +1,4 @@
-"""Everything that a report on a run rests on, looked up."""
+"""Collection of the evidence for a privacy report on a run."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,15 +22,25 @@ if TYPE_CHECKING:
     from engine.service.application import Application
 
 SIZES = (2, 5, 10, 50)
-"""Sentences of a person whose ε is worked out."""
+"""Group sizes (sentences of one person) for which the report shows ε."""
 
 
 def evidence(app: "Application", identity: str, *, written: str | None = None) -> Evidence:
-    """What is known of a run. written: when, by default now. Takes a second or two at
-    first. Raises RunNotFound, InvalidConfig for a run that is not done or was made to be attacked, StoreError."""
+    """Return the evidence on a run; the first call takes one or two seconds.
+
+    Args:
+        app: The application.
+        identity: Identity of the run.
+        written: Time of the report (ISO 8601), by default now.
+
+    Raises:
+        RunNotFound: If there is no such run.
+        InvalidConfig: If the run is not done, or is an audit.
+        StoreError: If the store cannot be read.
+    """
     run = app.queries.get(identity)
     if run.kind == RunKind.AUDIT:
-        raise InvalidConfig(f"run {identity} has canaries in it, to be attacked: it is no tagger to report on")
+        raise InvalidConfig(f"run {identity} is an audit with canaries in its training data, not a tagger to report on")
     found = Evidence(
         run=run,
         written=written or datetime.now(UTC).isoformat(timespec="minutes"),
@@ -38,25 +48,26 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
     )
     missing = _missing(app, found)
     parts = _parts(app, found, missing)
-    dearest = _dearest(parts) if found.promises else None
+    worst = _worst_part(parts) if found.promises else None
     longest = None if missing else app.previews.longest_document(run.config.corpus)
     seeds = (
         seed_aggregates.of_runs(app.queries.seeds(run.config)) if not found.check or not found.check.failed else None
     )
     return replace(
         found,
-        plan=dearest,
+        plan=worst,
         missing=missing,
         longest_document=longest if longest and longest > 1 else None,
-        persons=_persons(found, parts, longest) if found.promises else {},
+        persons=_group_epsilons(found, parts, longest) if found.promises else {},
         overlap=NONE if missing else app.queries.overlap(run.config),
         reference=next(
-            (each.final.test for each in app.queries.runs_by_noise(run.config) if _plain(each) and each.final), None
+            (other.final.test for other in app.queries.runs_by_noise(run.config) if _plain(other) and other.final),
+            None,
         ),
         seeds=seeds,
         studies=tuple(_studies(app, run.config)),
         others=_others(app, run),
-        statement=tf_privacy_statement.of(*dearest) if dearest and not run.config.privacy.kind.client_level else None,
+        statement=tf_privacy_statement.of(*worst) if worst and not run.config.privacy.kind.client_level else None,
         audit=app.audits.all().get(identity),
         ledger=_ledger(app, found) if found.promises else (),
         again=_again(app, run),
@@ -68,27 +79,27 @@ def _plain(run: Run) -> bool:
 
 
 def _trained_on(app: "Application", config: SimulationConfig) -> tuple[TrainedOn, ...]:
-    known = {info.name: info for info in app.corpora.all()}
-    found = []
+    corpora = {info.name: info for info in app.corpora.all()}
+    entries = []
     for name in config.corpus.split(JOIN):
-        info = known.get(name) or known.get(base_name_and_split(name)[0])
-        about = (info.licence, info.source, info.synthetic) if info else ("", "", False)
-        found.append(TrainedOn(title=corpus_title(name), licence=about[0], source=about[1], synthetic=about[2]))
-    return tuple(found)
+        info = corpora.get(name) or corpora.get(base_name_and_split(name)[0])
+        fields = (info.licence, info.source, info.synthetic) if info else ("", "", False)
+        entries.append(TrainedOn(title=corpus_title(name), licence=fields[0], source=fields[1], synthetic=fields[2]))
+    return tuple(entries)
 
 
 def _missing(app: "Application", found: Evidence) -> str:
-    """Why the corpus of a run cannot be looked at; empty if it can."""
+    """Return why the corpus of a run cannot be inspected; "" if it can."""
     try:
         if app.queries.corpus(found.run.config).checksum == found.made.corpus_checksum:
             return ""
     except CorpusError:
-        return "The corpus of this run is not on this machine, so that it could not be looked at."
-    return "The corpus of this name on this machine has other content than that of the run, and was not looked at."
+        return "The corpus of this run is not on this machine, so it could not be inspected."
+    return "The corpus of this name on this machine has other content than that of the run, so it was not inspected."
 
 
 def _parts(app: "Application", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
-    """What was done to sentences, part by part, with the steps taken; empty where that is not known."""
+    """Return the privacy plan and the number of steps of each part of the sentences; empty if unknown."""
     config, steps = found.run.config, found.last.step
     if config.privacy.kind.client_level:
         return []
@@ -100,16 +111,16 @@ def _parts(app: "Application", found: Evidence, missing: str) -> list[tuple[Priv
     return [(PrivacyPlan.from_config(config, found.made.train_sentences), steps)]
 
 
-def _dearest(parts: list[tuple[PrivacyPlan, int]]) -> tuple[PrivacyPlan, int] | None:
-    """The part whose sentences pay most."""
+def _worst_part(parts: list[tuple[PrivacyPlan, int]]) -> tuple[PrivacyPlan, int] | None:
+    """Return the part with the largest ε."""
     from engine.privacy.accounting import epsilon
 
     taken = (part for part in parts if part[1])
     return max(taken, key=lambda part: epsilon(part[0], part[1], "rdp"), default=None)
 
 
-def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int | None) -> Mapping[int, float]:
-    """ε by sentences of one person; no smaller than that of one sentence, as the report says it."""
+def _group_epsilons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int | None) -> Mapping[int, float]:
+    """Return ε by the number of sentences of one person, at least the ε of one sentence in the report."""
     from engine.privacy.group_privacy import LARGEST_GROUP, group_epsilon
 
     if not parts or found.run.config.privacy.sampling != "poisson":
@@ -119,14 +130,14 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
 
 
 def _ledger(app: "Application", found: Evidence) -> tuple[Row, ...]:
-    """ε under other assumptions; empty where the ledger has no numbers."""
+    """Return ε under other assumptions; empty if it cannot be computed."""
     with suppress(EpsilonError):
         return rows(app.previews.scenario(found.run.run_id))
     return ()
 
 
 def _studies(app: "Application", config: SimulationConfig) -> list[Study]:
-    """Searches whose best recipe this is, or that looked at its corpus."""
+    """Return the searches that selected this configuration, or whose trials used its protected sentences."""
     return [
         study
         for _, study in sorted(app.queries.studies().items())
@@ -137,14 +148,14 @@ def _studies(app: "Application", config: SimulationConfig) -> list[Study]:
 
 def _others(app: "Application", run: Run) -> Others:
     own = set(run.config.corpus.split(JOIN))
-    alike = [
-        each.run
-        for each in app.queries.overview()
-        if each.last_record and each.last_record.final and each.run.run_id != run.run_id
-        if own & set(each.run.config.corpus.split(JOIN))
+    others = [
+        other.run
+        for other in app.queries.overview()
+        if other.last_record and other.last_record.final and other.run.run_id != run.run_id
+        if own & set(other.run.config.corpus.split(JOIN))
     ]
-    plain = sum(map(_plain, alike))
-    return Others(private=len(alike) - plain, plain=plain)
+    plain = sum(map(_plain, others))
+    return Others(private=len(others) - plain, plain=plain)
 
 
 def _again(app: "Application", run: Run) -> str:

@@ -1,8 +1,7 @@
-"""A run computed once more, beside the first, to see whether it comes out the same.
+"""Reruns: a finished run is computed again and compared with the first result.
 
-Its random streams depend on the seed, on what is run and on the step only, so on the same machine it must be equal to
-the last digit; on another one, sums may be taken in another order. A run whose noise came from the system cannot be
-repeated.
+The random streams depend only on seed, configuration and step. On the same machine a rerun must therefore be equal to
+the last digit; on another machine the order of summation may differ. A run with noise from the system cannot be rerun.
 """
 
 from collections.abc import Iterable
@@ -16,21 +15,25 @@ _MARK = "r"  # no hexadecimal digit: no first run has such an identity
 
 
 def repeat_id(run_id: str) -> str:
-    """The identity of the run that repeats this one."""
+    """Return the identity of the rerun of a run."""
     return _MARK + run_id[1:]
 
 
 @dataclass(frozen=True)
 class RerunComparison:
-    """How a repeated run came out. identical: whether loss, gradient norms, ε, noise check and all counts are equal to
-    the first one's. f1_difference: on the test part, the second minus the first."""
+    """Comparison of a rerun with the first run.
+
+    Attributes:
+        identical: Whether loss, gradient norms, ε, noise check and all counts are equal.
+        f1_difference: F1 on the test set of the rerun minus that of the first run.
+    """
 
     identical: bool
     f1_difference: float
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The comparison in words."""
         if self.identical:
             return "equal to the last digit"
         return f"F1 {self.f1_difference:+.4f}" if self.f1_difference else "equal F1, other digits differ"
@@ -38,29 +41,39 @@ class RerunComparison:
 
 @dataclass(frozen=True)
 class Rerun:
-    """A repetition. state: where it stands. outcome: None until it is done."""
+    """A rerun.
+
+    Attributes:
+        state: Its state.
+        comparison: Comparison with the first run; None until the rerun is done.
+    """
 
     state: RunState
     comparison: RerunComparison | None
 
 
 def compare(first: RoundRecord | None, again: RoundRecord | None) -> RerunComparison | None:
-    """What the last records of both say; None as long as one of them is not final."""
+    """Compare the last records of a run and its rerun; return None unless both are final."""
     if not (first and again and first.test and again.test and first.final and again.final):
         return None
-    same = _figures(first) == _figures(again)
+    same = _computed(first) == _computed(again)
     return RerunComparison(same, again.test.f1 - first.test.f1)
 
 
-def _figures(record: RoundRecord) -> RoundRecord:
-    """What a run drew and computed: not how long it took, nor words, nor how far chance may move the noise, which
-    follow from no draw and may be said otherwise by a newer program."""
-    platforms = (replace(each, **_measured(each.privacy, each.noise_check)) for each in record.platforms)
-    own = _measured(record.privacy, record.noise_check)
-    return replace(record, seconds=0.0, platforms=tuple(platforms), **own)
+def _computed(record: RoundRecord) -> RoundRecord:
+    """Return the record with only its random draws and computed values.
+
+    Times, texts and the tolerances of the noise check are removed: they depend on no draw, and another version of the
+    program may word or compute them differently.
+    """
+    platforms = (
+        replace(platform, **_without_texts(platform.privacy, platform.noise_check)) for platform in record.platforms
+    )
+    fields = _without_texts(record.privacy, record.noise_check)
+    return replace(record, seconds=0.0, platforms=tuple(platforms), **fields)
 
 
-def _measured(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]:
+def _without_texts(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]:
     if check:
         layers = tuple(replace(layer, tolerance=0.0) for layer in check.layers)
         check = replace(check, noise_tolerance=0.0, layers=layers)
@@ -68,23 +81,23 @@ def _measured(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]
 
 
 def summary(found: Iterable[Rerun]) -> str:
-    """Several repetitions in a sentence; empty without any."""
-    every = list(found)
-    if not every:
+    """Return a sentence on several reruns; "" if there are none."""
+    reruns = list(found)
+    if not reruns:
         return ""
-    known = [each.comparison for each in every if each.comparison]
-    same = sum(each.identical for each in known)
-    text = f"Run again: {len(known):,} of {len(every):,} done, {same:,} equal to the last digit"
-    apart = [abs(each.f1_difference) for each in known if not each.identical]
-    text += f", the others within {max(apart):.4f} of F1" if apart else ""
-    stopped = sum(each.state in (RunState.FAILED, RunState.CANCELLED) for each in every)
+    comparisons = [rerun.comparison for rerun in reruns if rerun.comparison]
+    same = sum(comparison.identical for comparison in comparisons)
+    text = f"Reruns: {len(comparisons):,} of {len(reruns):,} done, {same:,} equal to the last digit"
+    differences = [abs(comparison.f1_difference) for comparison in comparisons if not comparison.identical]
+    text += f", the others within {max(differences):.4f} of F1" if differences else ""
+    stopped = sum(rerun.state in (RunState.FAILED, RunState.CANCELLED) for rerun in reruns)
     return text + (f"; {stopped:,} stopped, see the page Runs." if stopped else ".")
 
 
 def refuse_again(run: Run) -> None:
-    """Raises InvalidConfig where the keys of the noise are gone."""
+    """Raise InvalidConfig if the run cannot be rerun because its keys were destroyed."""
     if run.config.privacy.noise_source == "system":
         raise InvalidConfig(
-            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be run "
-            "again; another seed gives another run of the same setting"
+            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be "
+            "rerun. Use another seed for a new run of the same settings"
         )

@@ -1,4 +1,4 @@
-"""What a run would be, before it is started: its ε, who would hold what, how long it would take."""
+"""Preview of a run: its planned ε, the data of each client, and the estimated duration."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,18 @@ from engine.service.runtime_estimates import Estimate, estimate
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What a run would be, before it is started.
+    """Preview of a run.
 
-    privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
-    learn from. steps: optimiser steps. warnings: what the reader of ε and F1 should know, one sentence each.
-    estimate: how long it may take, None where nothing like it is known. overlap: with the sentences that the
-    features were fitted on. missing: what keeps the run from being planned here, in a sentence; the rest is then what
-    was published of it.
+    Attributes:
+        privacy: Privacy cost at its end.
+        tier: Level of protection in words (see :func:`engine.privacy.plan.tier`).
+        train_sentences: Number of training sentences.
+        steps: Number of optimiser steps.
+        warnings: Caveats about ε and F1, one sentence each.
+        estimate: Estimated duration; None without comparable runs.
+        overlap: Overlap with the sentences that the features were fitted on.
+        missing: Why the run cannot be planned here, in a sentence; the other values then are those of the published
+            run. "" if it can.
     """
 
     privacy: PrivacySpent
@@ -38,8 +43,15 @@ class Preview:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What each client holds. clients: what they are called. sentences, tokens: [clients]. entities: names of each of
-    ``types``, [clients, types]."""
+    """The data of each client.
+
+    Attributes:
+        clients: Names of the clients.
+        sentences: Number of sentences, [clients].
+        tokens: Number of tokens, [clients].
+        types: Entity types.
+        entities: Number of entities of each type, [clients, types].
+    """
 
     clients: tuple[str, ...]
     sentences: tuple[int, ...]
@@ -51,8 +63,15 @@ class Holdings:
 def preview(
     config: SimulationConfig, plan: FederatedPlan, shared: Overlap, published: Iterable[Run], done: Iterable[Run]
 ) -> Preview:
-    """What a run with this plan would be. shared: see :class:`Preview`. published, done: runs that are known, by which
-    ε and the time are judged."""
+    """Return the preview of a run.
+
+    Args:
+        config: Configuration of the run.
+        plan: Plan of the run.
+        shared: Overlap of its corpus with the sentences that the features were fitted on.
+        published: Published runs, for ε and the estimate.
+        done: Finished runs of this store, for the estimate.
+    """
     sentences, published = sum(map(len, plan.shards)), list(published)
     privacy = _known_privacy(config, sentences, published) or privacy_spent(plan, plan.steps, len(plan.rounds))
     privacy = apply_contamination(privacy, shared)
@@ -68,7 +87,12 @@ def preview(
 
 
 def of_published(run: Run, missing: str) -> Preview:
-    """What a published run was, where the corpus is not here to plan it with. missing: see :class:`Preview`."""
+    """Return the preview of a published run whose corpus is not on this machine.
+
+    Args:
+        run: The published run.
+        missing: See :class:`Preview`.
+    """
     last, sentences = run.records[-1], run.provenance.train_sentences if run.provenance else 0
     return Preview(
         privacy=last.privacy,
@@ -82,26 +106,31 @@ def of_published(run: Run, missing: str) -> Preview:
 
 
 def holdings(plan: FederatedPlan, every: Layout, platforms: Sequence[str]) -> Holdings:
-    """Who would hold what. every: the layout of all training sentences. platforms: names of the corpora of clients who
-    have one each."""
-    known = every.where(plan.chosen)
+    """Return the data of each client.
+
+    Args:
+        plan: Plan of the run.
+        every: Metadata of all training sentences.
+        platforms: Names of the clients' own corpora; empty if they have parts of one corpus.
+    """
+    layout = every.where(plan.chosen)
     return Holdings(
         clients=tuple(platforms) or tuple(str(client + 1) for client in range(len(plan.shards))),
         sentences=tuple(map(len, plan.shards)),
-        tokens=tuple(int(known.tokens[shard].sum()) for shard in plan.shards),
-        types=known.types,
-        entities=tuple(tuple(known.entities[shard].sum(0).tolist()) for shard in plan.shards),
+        tokens=tuple(int(layout.tokens[shard].sum()) for shard in plan.shards),
+        types=layout.types,
+        entities=tuple(tuple(layout.entities[shard].sum(0).tolist()) for shard in plan.shards),
     )
 
 
 def longest_document(known: Layout) -> int | None:
-    """Sentences in the longest document; None if there are no documents."""
+    """Return the number of sentences in the longest document; None if there are no documents."""
     documents = known.documents
     return None if documents is None else int(np.unique(documents, return_counts=True)[1].max())
 
 
 def _warnings(config: SimulationConfig, sentences: int) -> tuple[str, ...]:
-    """Those of a plan that can be known without one: how many sentences each of several clients has is not."""
+    """Return the warnings that are known without a plan, that is, without each client's number of sentences."""
     if config.privacy.kind.client_level:
         return PrivacyPlan.of_clients(config, 1).warnings()
     if config.federation.clients == 1:
@@ -110,25 +139,25 @@ def _warnings(config: SimulationConfig, sentences: int) -> tuple[str, ...]:
 
 
 def _known_privacy(config: SimulationConfig, sentences: int, published: Iterable[Run]) -> PrivacySpent | None:
-    """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""
-    if not _priced_by_sizes(config):
+    """Return the privacy cost of a published run with the same plan, since ε does not depend on seed or hidden size."""
+    if not _epsilon_depends_on_sizes_only(config):
         return None
-    wanted = _price(config, sentences)
+    wanted = _epsilon_key(config, sentences)
     for run in published:
-        made = run.provenance
-        if made and not run.outdated and _price(run.config, made.train_sentences) == wanted:
+        provenance = run.provenance
+        if provenance and not run.outdated and _epsilon_key(run.config, provenance.train_sentences) == wanted:
             return run.records[-1].privacy
     return None
 
 
-def _priced_by_sizes(config: SimulationConfig) -> bool:
-    """Whether ε follows from settings and the number of sentences alone, whatever the seed and the words."""
+def _epsilon_depends_on_sizes_only(config: SimulationConfig) -> bool:
+    """Return whether settings and number of sentences determine ε, independently of seed and text."""
     federation = config.federation
     return federation.participants is None and (
         federation.clients == 1 or federation.partition in ("random", "unequal")
     )
 
 
-def _price(config: SimulationConfig, sentences: int) -> tuple[object, ...]:
+def _epsilon_key(config: SimulationConfig, sentences: int) -> tuple[object, ...]:
     training = config.training
     return config.privacy, config.federation, training.batch_size, training.epochs, sentences

@@ -1,4 +1,4 @@
-"""How long a run may take, judged by runs that were computed: those of this machine before all others."""
+"""Estimates of a run's duration from finished runs, with priority for those of this machine."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -10,15 +10,21 @@ from engine.records import Run
 from engine.taggers import KINDS
 
 RECENT = 10
-"""How many of the newest runs are looked at: a machine may have become busier, or the program quicker."""
+"""Number of newest runs used: the load of a machine and the speed of the program change."""
 _SCORED = 0.3
-"""About so much of a run's time is scoring, which does not depend on how long it trains."""
+"""Approximate share of a run's time for scoring, which does not depend on the amount of training."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds that a run may take: the median of what it is judged by, the shortest and the longest. machine: where all
-    of these were computed, None if that is here."""
+    """Estimated duration of a run, from comparable finished runs.
+
+    Attributes:
+        seconds: Median in seconds.
+        least: Shortest in seconds.
+        most: Longest in seconds.
+        machine: Machine of the finished runs; None if it is this one.
+    """
 
     seconds: float
     least: float
@@ -27,40 +33,45 @@ class Estimate:
 
 
 def estimate(config: SimulationConfig, sentences: int, own: Iterable[Run], published: Iterable[Run]) -> Estimate | None:
-    """Of a run on so many training sentences; None if no run with a tagger of this size is known.
+    """Return the estimated duration of a run; None if there is no run with a tagger of this size.
 
-    own: those that were computed for this store, by which it is judged where there are some; else by published runs of
-    this kind of machine, else by those of others. In each case runs on the same corpus count before all others, and the
-    ``RECENT`` newest of them alone.
+    Runs of this store on this kind of machine have priority, then published runs of this kind of machine, then all
+    others. In each case runs on the same corpus have priority, and only the ``RECENT`` newest are used.
+
+    Args:
+        config: Configuration of the run.
+        sentences: Number of its training sentences.
+        own: Finished runs of this store.
+        published: Published runs.
     """
-    here = machine_class()
+    this_machine = machine_class()
     own, published = _alike(config, own), _alike(config, published)
-    for known, machine in (
-        ([run for run in own if _machine(run) == here], None),
-        ([run for run in published if _machine(run) == here], None),
+    for runs, machine in (
+        ([run for run in own if _machine(run) == this_machine], None),
+        ([run for run in published if _machine(run) == this_machine], None),
         ([*own, *published], "another machine"),
     ):
-        if known:
-            same = [run for run in known if run.config.corpus == config.corpus]
-            judged = [_scaled(run, config, sentences) for run in _newest(same or known)]
-            return Estimate(statistics.median(judged), min(judged), max(judged), machine and _machine(known[0]))
+        if runs:
+            same = [run for run in runs if run.config.corpus == config.corpus]
+            durations = [_scaled(run, config, sentences) for run in _newest(same or runs)]
+            return Estimate(statistics.median(durations), min(durations), max(durations), machine and _machine(runs[0]))
     return None
 
 
-def _alike(config: SimulationConfig, known: Iterable[Run]) -> list[Run]:
-    return [run for run in known if run.provenance and _layers(run.config) == _layers(config)]
+def _alike(config: SimulationConfig, runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.provenance and _layers(run.config) == _layers(config)]
 
 
 def _machine(run: Run) -> str:
     return run.provenance.machine if run.provenance else ""
 
 
-def _newest(known: Sequence[Run]) -> list[Run]:
-    return sorted(known, key=lambda run: run.provenance.created if run.provenance else "", reverse=True)[:RECENT]
+def _newest(runs: Sequence[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: run.provenance.created if run.provenance else "", reverse=True)[:RECENT]
 
 
 def _scaled(run: Run, config: SimulationConfig, sentences: int) -> float:
-    """What a run took, for as much training as is asked for."""
+    """Return the duration of a finished run in seconds, scaled to the requested amount of training."""
     if run.provenance is None:
         raise ValueError(f"run {run.run_id} is not done")
     work = _work(config, sentences) / _work(run.config, run.provenance.train_sentences)
@@ -68,13 +79,13 @@ def _scaled(run: Run, config: SimulationConfig, sentences: int) -> float:
 
 
 def _layers(config: SimulationConfig) -> tuple[object, ...]:
-    """What decides how long a sentence takes."""
+    """Return the settings that determine the time per sentence."""
     tagger = config.tagger
     return config.features, KINDS[tagger.name].family, tagger.hidden_size, tagger.window
 
 
 def _work(config: SimulationConfig, sentences: int) -> float:
-    """Sentences that a run learns from, with repeats."""
+    """Return the number of training sentences of a run, counted once per pass."""
     federation = config.federation
     share = (federation.participants or federation.clients) / federation.clients
     rounds = federation.rounds if federation.schedule == "averaging" else 1

@@ -1,4 +1,4 @@
-"""Runs for other programs: one table of all that was set and came of it, one of their records, as CSV or Parquet."""
+"""Export of runs as CSV or Parquet: one table of settings and results, and one of records."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,32 +13,37 @@ from engine.records import EntityScores, RoundRecord, Run
 from engine.service.run_queries import Overview
 
 KINDS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
-"""Endings of files, and their media types."""
+"""File extensions and their media types."""
 
 
 def runs_table(found: Iterable[Overview]) -> pd.DataFrame:
-    """A row for each run: where it stands, each setting by its name in configurations, and what the newest record has,
-    of the test part where it is the last (``part``). ε = ∞ is infinity. Times are UTC."""
-    return _table([_run(each.run, each.last_record, each.note) for each in found])
+    """Return a table with one row for each run: status, settings by field name, and values of the newest record.
+
+    The scores are those on the test set if the record is final, else on the validation set (column ``part``). ε = ∞ is
+    infinity. Times are UTC.
+    """
+    return _table([_run(overview.run, overview.last_record, overview.note) for overview in found])
 
 
 def records_table(runs: Iterable[Run]) -> pd.DataFrame:
-    """A row for each record of each run, scores on the validation part; those of the test part are in
-    :func:`runs_table`."""
+    """Return a table with one row for each record of each run, with scores on the validation set.
+
+    Scores on the test set are in :func:`runs_table`.
+    """
     return _table([{"run_id": run.run_id} | _record(record) for run in runs for record in run.records])
 
 
 def content(table: pd.DataFrame, kind: str) -> bytes:
-    """The table as a file. kind: one of :data:`KINDS`."""
+    """Return the table as the content of a file. ``kind`` is one of :data:`KINDS`."""
     return table.to_csv(index=False).encode() if kind == ".csv" else bytes(table.to_parquet(index=False))
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
-    """Keep a table as a file of the kind that its name ends in. Raises InvalidConfig, StoreError."""
+    """Write a table to a file in the format of its extension. Raises InvalidConfig, StoreError."""
     if path.suffix.lower() not in KINDS:
         raise InvalidConfig(f"out={str(path)!r}, expected a name that ends in {' or '.join(KINDS)}")
-    with atomic_write(path, "The table") as passing:
-        passing.write_bytes(content(table, path.suffix.lower()))
+    with atomic_write(path, "The table") as temporary:
+        temporary.write_bytes(content(table, path.suffix.lower()))
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -88,8 +93,8 @@ def _outcome(last: RoundRecord) -> dict[str, Any]:
 
 
 def _scores(scores: EntityScores) -> dict[str, float]:
-    found = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
-    return found | {f"f1 {kind}": counts.ratios.f1 for kind, counts in scores.strict.items()}
+    ratios = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
+    return ratios | {f"f1 {kind}": counts.ratios.f1 for kind, counts in scores.strict.items()}
 
 
 def _record(record: RoundRecord) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class TestEvidence:
         with pytest.raises(InvalidConfig, match=f"{PRIVATE} is running,.* done"):
             of(PRIVATE)
         monkeypatch.setattr(app.queries, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
-        with pytest.raises(InvalidConfig, match="has canaries in it"):
+        with pytest.raises(InvalidConfig, match="is an audit with canaries"):
             of(PRIVATE)
 
     def test_group_privacy_uses_the_accountants_plan(self, of):
