@@ -149,7 +149,7 @@ class SimulationConfig:
             )
         if federation.shared == NOTHING and self.privacy.kind.client_level and self.privacy.private:
             raise InvalidConfig(
-                f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects what is sent"
+                f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects the sent updates"
             )
         if federation.masked and not self.platforms:
             raise InvalidConfig(
