@@ -31,6 +31,8 @@ HOME = "http://localhost:8501/"
 """Address of the dashboard in the tutorials."""
 PATIENCE = 400_000
 """Timeout of a page in milliseconds: *Tag text* first loads taggers, on a machine with other work."""
+STEP_MILLISECONDS = 20_000
+"""Longest wait for one step of a tutorial, whose page is complete by then."""
 _COLOURS = 256
 """Number of colours of a screenshot: the pages have few, and files stay small."""
 _COARSE = (64, 40)
@@ -96,7 +98,7 @@ def shown(page: Page, text: str | re.Pattern[str]) -> Locator:
 def press(page: Page, text: str) -> Locator:
     """Click on the element whose text starts with this one, and return it."""
     element = shown(page, re.compile(rf"^\s*{re.escape(text)}"))
-    element.click(timeout=20_000)
+    element.click(timeout=STEP_MILLISECONDS)
     at_rest(page)
     return element
 
@@ -181,7 +183,9 @@ def follow(page: Page, dashboard: str, tutorial: str) -> None:
         elif kind == "press":
             press(page, what)
         else:
-            expect(shown(page, what), f"“{what}” in the tutorial of the {tutorial}").to_be_visible(timeout=20_000)
+            expect(shown(page, what), f"“{what}” in the tutorial of the {tutorial}").to_be_visible(
+                timeout=STEP_MILLISECONDS
+            )
 
 
 @contextmanager

@@ -65,7 +65,12 @@ def test_shares_by_hand():
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
-    [((-1.0, 3, 1), "noise_std"), ((math.nan, 3, 1), "noise_std"), ((1.0, 0, 0), "parties"), ((1.0, 3, 3), "max_dropouts")],
+    [
+        ((-1.0, 3, 1), "noise_std"),
+        ((math.nan, 3, 1), "noise_std"),
+        ((1.0, 0, 0), "parties"),
+        ((1.0, 3, 3), "max_dropouts"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(wrong, named):
     with pytest.raises(InvalidConfig, match=named):
