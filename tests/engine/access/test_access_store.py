@@ -82,7 +82,7 @@ def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_oth
         store.for_user(person).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
     for person in (RITA, RUDI):
-        with pytest.raises(NotAllowed, match=r"Another user .*run both .*continues"):
+        with pytest.raises(NotAllowed, match=r"Another user .*run both,? .*continues"):
             store.for_user(person).cancel("both")
     assert store.for_user(RITA).delete("both") is False
     with pytest.raises(RunNotFound):
@@ -100,7 +100,7 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
     rita = store.for_user(RITA)
     for number in range(2):
         rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
-    with pytest.raises(NotAllowed, match=r"rita@example\.org has 2 runs"):
+    with pytest.raises(NotAllowed, match=r"rita@example\.org has 2 .*runs"):
         rita.submit("r2", replace(SMALL, seed=2), "checksum")
     with pytest.raises(RunNotFound):
         store.status("r2")
@@ -155,7 +155,7 @@ def test_a_corpus_is_somebodys(store):
     assert rita.own_corpora() == {"my-rita"}
     rita.share(permissions.CORPUS, "my-rita", shared=True)
     assert rudi.own_corpora() == {"my-rita", "my-rudi"}
-    with pytest.raises(NotAllowed, match="my-rita is somebody else's"):
+    with pytest.raises(NotAllowed, match="my-rita belongs to another user"):
         rudi.require_owner(permissions.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
