@@ -86,7 +86,7 @@ class Watch:
                     assert shown.setdefault(record.round, record) == record
             except EpsilonError:
                 continue
-        time.sleep(0.02)
+        time.sleep(0.1)
 
     def seen(self) -> int:
         """Records that were shown."""
