@@ -1,4 +1,4 @@
-"""Whose runs and corpora are, in every database alike."""
+"""Owners and sharing of runs and corpora, limits and the audit log, in each supported database."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +27,8 @@ def store(store_address: str):
 
 
 @pytest.fixture
-def hers(store):
-    """Rita's run, done, with two records and a note."""
+def store_with_run(store):
+    """Return a store with a finished run of Rita's, with two records and a note."""
     store.for_user(RITA).submit("hers", SMALL, "checksum")
     claim = store.claim("hers", "here")
     for number in range(2):
@@ -38,52 +38,52 @@ def hers(store):
     return store
 
 
-def test_a_run_is_there_for_whoever_asked_for_it_and_for_who_keeps_the_machine(hers):
-    for who in (hers, hers.for_user(RITA), hers.for_user(ADA)):
-        assert who.get("hers").owner == RITA.name
-        assert [run.run_id for run in who.newest(10)[0]] == ["hers"]
-        assert len(who.records("hers")) == 2
-        assert set(who.last_records(["hers"])) == {"hers"}
-        assert who.notes() == {"hers": "mine"}
+def test_owner_admin_and_operator_see_a_run(store_with_run):
+    for viewer in (store_with_run, store_with_run.for_user(RITA), store_with_run.for_user(ADA)):
+        assert viewer.get("hers").owner == RITA.name
+        assert [run.run_id for run in viewer.newest(10)[0]] == ["hers"]
+        assert len(viewer.records("hers")) == 2
+        assert set(viewer.last_records(["hers"])) == {"hers"}
+        assert viewer.notes() == {"hers": "mine"}
 
 
-def test_for_others_it_is_not_there_in_any_way(hers):
-    others = hers.for_user(RUDI)
-    for asked in (others.get, others.status, others.records, others.cancel, others.delete):
+def test_a_run_is_not_found_for_other_users(store_with_run):
+    other_user = store_with_run.for_user(RUDI)
+    for method in (other_user.get, other_user.status, other_user.records, other_user.cancel, other_user.delete):
         with pytest.raises(RunNotFound, match="'hers'"):
-            asked("hers")
+            method("hers")
     with pytest.raises(RunNotFound):
-        others.write_note("hers", "")
-    assert others.newest(10) == ([], [])
-    assert others.last_records(["hers"]) == {}
-    assert others.notes() == {}
-    assert hers.get("hers").final
-    assert hers.notes() == {"hers": "mine"}
+        other_user.write_note("hers", "")
+    assert other_user.newest(10) == ([], [])
+    assert other_user.last_records(["hers"]) == {}
+    assert other_user.notes() == {}
+    assert store_with_run.get("hers").final
+    assert store_with_run.notes() == {"hers": "mine"}
 
 
-def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
+def test_a_shared_run_is_read_only_for_other_users(store_with_run):
     with pytest.raises(NotAllowed, match="belongs to another user"):
-        AccessStore(hers.for_user(RUDI)).share(permissions.RUN, "hers", shared=True)
-    AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
-    others = hers.for_user(RUDI)
-    assert others.get("hers").final
-    assert others.notes() == {"hers": "mine"}
-    for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
+        AccessStore(store_with_run.for_user(RUDI)).share(permissions.RUN, "hers", shared=True)
+    AccessStore(store_with_run.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
+    other_user = store_with_run.for_user(RUDI)
+    assert other_user.get("hers").final
+    assert other_user.notes() == {"hers": "mine"}
+    for change in (other_user.cancel, other_user.delete, lambda run: other_user.write_note(run, "ha")):
         with pytest.raises(NotAllowed, match="belongs to another user"):
             change("hers")
-    assert AccessStore(others).shared(permissions.RUN) == {"hers"}
-    AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=False)
+    assert AccessStore(other_user).shared(permissions.RUN) == {"hers"}
+    AccessStore(store_with_run.for_user(RITA)).share(permissions.RUN, "hers", shared=False)
     with pytest.raises(RunNotFound):
-        others.get("hers")
+        other_user.get("hers")
 
 
-def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_other(store):
-    for person in (RITA, RUDI):
-        store.for_user(person).submit("both", SMALL, "checksum")
+def test_equal_submissions_of_two_users_are_one_run(store):
+    for user in (RITA, RUDI):
+        store.for_user(user).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
-    for person in (RITA, RUDI):
-        with pytest.raises(NotAllowed, match=r"Another user .*run both,? .*continues"):
-            store.for_user(person).cancel("both")
+    for user in (RITA, RUDI):
+        with pytest.raises(NotAllowed, match=r"Another user .*run both .*continues"):
+            store.for_user(user).cancel("both")
     assert store.for_user(RITA).delete("both") is False
     with pytest.raises(RunNotFound):
         store.for_user(RITA).status("both")
@@ -92,11 +92,11 @@ def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_oth
     with pytest.raises(RunNotFound):
         store.status("both")
     store.for_user(RITA).submit("both", SMALL, "checksum")
-    with pytest.raises(RunNotFound):  # nothing is left of whose it was
+    with pytest.raises(RunNotFound):  # the earlier owner is removed
         store.for_user(RUDI).status("both")
 
 
-def test_one_person_has_so_many_under_way_and_no_more(store):
+def test_unfinished_runs_per_user_are_limited(store):
     rita = store.for_user(RITA)
     for number in range(2):
         rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
@@ -104,34 +104,34 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
         rita.submit("r2", replace(SMALL, seed=2), "checksum")
     with pytest.raises(RunNotFound):
         store.status("r2")
-    rita.submit("r1", replace(SMALL, seed=1), "checksum")  # it is under way already
+    rita.submit("r1", replace(SMALL, seed=1), "checksum")  # already queued
     store.for_user(RUDI).submit("r2", replace(SMALL, seed=2), "checksum")
-    rita.submit("r2", replace(SMALL, seed=2), "checksum")  # and this one is his
+    rita.submit("r2", replace(SMALL, seed=2), "checksum")  # already queued by Rudi
     rita.cancel("r0")
     rita.submit("r3", replace(SMALL, seed=3), "checksum")
 
 
-def test_everybody_has_a_turn(store):
-    def ask(person: User | None, *names: str, batch: bool = False) -> None:
+def test_queue_alternates_between_users(store):
+    def submit(user: User | None, *names: str, batch: bool = False) -> None:
         for name in names:
-            (store.for_user(person) if person else store).submit(
+            (store.for_user(user) if user else store).submit(
                 name, replace(SMALL, seed=len(name)), "checksum", batch=batch
             )
 
     many = replace(RITA, limits=Limits(runs=20))
-    ask(many, "ra", "rb", "rc", "rd")
-    ask(many, "rx", batch=True)
-    ask(RUDI, "ua", "ub")
-    ask(None, "n")
-    asked = [each.run_id for each in store.unfinished()]
-    assert asked == ["ra", "ua", "n", "rb", "ub", "rc", "rd", "rx"]
-    assert [store.status(name).queue_place for name in asked] == list(range(1, 9))
+    submit(many, "ra", "rb", "rc", "rd")
+    submit(many, "rx", batch=True)
+    submit(RUDI, "ua", "ub")
+    submit(None, "n")
+    submitted = [run.run_id for run in store.unfinished()]
+    assert submitted == ["ra", "ua", "n", "rb", "ub", "rc", "rd", "rx"]
+    assert [store.status(name).queue_place for name in submitted] == list(range(1, 9))
     assert {run.run_id: run.status.queue_place for run in store.newest(10)[0]} == {
-        name: place for place, name in enumerate(asked, start=1)
+        name: position for position, name in enumerate(submitted, start=1)
     }
     store.claim("ra", "here")
     store.claim("rb", "here")
-    assert [each.run_id for each in store.unfinished() if each.state == RunState.QUEUED] == [
+    assert [run.run_id for run in store.unfinished() if run.state == RunState.QUEUED] == [
         "ua",
         "n",
         "ub",
@@ -139,18 +139,18 @@ def test_everybody_has_a_turn(store):
         "rd",
         "rx",
     ]
-    store.cancel("rb")  # what is over counts no more
-    assert [each.run_id for each in store.unfinished()][-4:] == ["rc", "ub", "rd", "rx"]
+    store.cancel("rb")  # a cancelled run does not count
+    assert [run.run_id for run in store.unfinished()][-4:] == ["rc", "ub", "rd", "rx"]
     assert store.status("ua").queue_place == 1
 
 
-def keep(store: RunStore, name: str) -> str:
+def add_corpus(store: RunStore, name: str) -> str:
     return AccessStore(store).keep_corpus(lambda: name)
 
 
-def test_a_corpus_is_somebodys(store):
-    for person in (RITA, RUDI):
-        keep(store.for_user(person), f"my-{person.name[:4]}")
+def test_users_may_use_their_own_and_shared_corpora(store):
+    for user in (RITA, RUDI):
+        add_corpus(store.for_user(user), f"my-{user.name[:4]}")
     rita, rudi = AccessStore(store.for_user(RITA)), AccessStore(store.for_user(RUDI))
     assert rita.own_corpora() == {"my-rita"}
     rita.share(permissions.CORPUS, "my-rita", shared=True)
@@ -159,7 +159,7 @@ def test_a_corpus_is_somebodys(store):
         rudi.require_owner(permissions.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
-    keep(store.for_user(RUDI), "my-new")  # the same content under the same name
+    add_corpus(store.for_user(RUDI), "my-new")  # the same content under the same name
     assert not rita.give_up_corpus("my-new")
     assert rudi.give_up_corpus("my-new")
     assert AccessStore(store).give_up_corpus("my-new")
@@ -167,38 +167,38 @@ def test_a_corpus_is_somebodys(store):
     assert rudi.own_corpora() == {"my-rudi"}
 
 
-def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store):
-    one = store.for_user(replace(RITA, limits=Limits(uploads=1)))
-    keep(store.for_user(RUDI), "my-his")
-    placed: list[str] = []
+def test_simultaneous_uploads_respect_the_limit(store):
+    limited = store.for_user(replace(RITA, limits=Limits(uploads=1)))
+    add_corpus(store.for_user(RUDI), "my-his")
+    saved: list[str] = []
 
-    def place(name: str) -> str:
-        time.sleep(0.2)  # both are at it by now
-        placed.append(name)
+    def save(name: str) -> str:
+        time.sleep(0.2)  # both uploads have started by now
+        saved.append(name)
         return name
 
-    def kept(name: str) -> str:
+    def upload(name: str) -> str:
         try:
-            return AccessStore(one).keep_corpus(lambda: place(name))
+            return AccessStore(limited).keep_corpus(lambda: save(name))
         except NotAllowed as refused:
             return str(refused)
 
     with ThreadPoolExecutor(2) as both:
-        name, refusal = sorted(both.map(kept, ["my-a", "my-b"]))
-    assert placed == [name]
+        name, refusal = sorted(both.map(upload, ["my-a", "my-b"]))
+    assert saved == [name]
     assert refusal.startswith("rita@example.org has 1 corpora, ")
-    assert AccessStore(one).brought() == set(placed)
-    keep(store, "my-of-the-keeper")
+    assert AccessStore(limited).brought() == set(saved)
+    add_corpus(store, "my-operator")
 
 
-def test_the_log_has_all_of_it_in_order_whatever_somebody_is_called(store):
-    book = AccessStore(store)
-    book.log_action(RITA.name, "upload", "odd\0name\ud800" + "x" * 1000)
-    book.log_action(RUDI.name, "run", "r", refused=True)
-    newest, oldest = book.audit_log(10)
+def test_audit_log_is_ordered_and_sanitises_names(store):
+    access = AccessStore(store)
+    access.log_action(RITA.name, "upload", "odd\0name\ud800" + "x" * 1000)
+    access.log_action(RUDI.name, "run", "r", refused=True)
+    newest, oldest = access.audit_log(10)
     assert (newest.person, newest.action, newest.subject, newest.refused) == (RUDI.name, "run", "r", True)
     assert oldest.subject.startswith("oddname?")
     assert len(oldest.subject) == 500
     assert oldest.number < newest.number
     assert oldest.at <= newest.at
-    assert len(book.audit_log(1)) == 1
+    assert len(access.audit_log(1)) == 1

@@ -1,4 +1,4 @@
-"""Who may use a shared dashboard: what the keeper's file may say, and whom a sign-in is believed to be."""
+"""The access file of a shared dashboard, and the roles of users who sign in."""
 
 import pytest
 
@@ -17,13 +17,13 @@ PEOPLE = 'admin = ["Ada@example.org"]\nrunner = ["*@lab.example.org"]\nviewer = 
 
 
 def text(people: str = PEOPLE, limits: str = "", **auth: str) -> str:
-    every = "\n".join(f'{name} = "{value}"' for name, value in (AUTH | auth).items() if value)
-    return f"[auth]\n{every}\n[people]\n{people}\n{limits}"
+    lines = "\n".join(f'{name} = "{value}"' for name, value in (AUTH | auth).items() if value)
+    return f"[auth]\n{lines}\n[people]\n{people}\n{limits}"
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes the keeper's file, and says where it is."""
+    """Return a function that writes the access file and returns its path."""
 
     def write(content: str, mode: int = 0o600):
         path = tmp_path / "access.toml"
@@ -38,18 +38,18 @@ def claims(email: object = "ada@example.org", **more: object) -> dict[str, objec
     return {"sub": "1", "email": email, "email_verified": True} | more
 
 
-def test_roles_by_name_by_domain_and_for_all(file):
+def test_role_is_that_of_the_name_the_domain_or_all_users(file):
     access = roles.read(file(text(limits="[limits]\nruns = 3")))
     assert access.person(claims("ADA@example.org")).role == Role.ADMIN
     assert access.person(claims("rita@lab.example.org")).role == Role.RUNNER
     assert access.person(claims("vera@example.net")).role == Role.VIEWER
     person = access.person(claims("Rita@Lab.example.org"))
     assert (person.name, person.limits) == ("rita@lab.example.org", Limits(runs=3, uploads=20))
-    assert [each for each in Role if Role.RUNNER.may(each)] == [Role.VIEWER, Role.RUNNER]
+    assert [role for role in Role if Role.RUNNER.may(role)] == [Role.VIEWER, Role.RUNNER]
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("rita@evil-lab.example.org.example.net", "has no role here"),
         ("rita@sub.lab.example.org", "has no role here"),
@@ -63,22 +63,22 @@ def test_roles_by_name_by_domain_and_for_all(file):
         ("ada@example.org\u202e", "no claim email"),
     ],
 )
-def test_nobody_else_is_let_in(file, name, told):
+def test_other_names_have_no_role(file, name, message):
     access = roles.read(file(text('admin = ["ada@example.org"]\nrunner = ["*@lab.example.org"]')))
-    with pytest.raises(NotAllowed, match=told):
+    with pytest.raises(NotAllowed, match=message):
         access.person(claims(name))
 
 
 @pytest.mark.parametrize("verified", [False, None, "true", 1, "missing"])
-def test_an_address_that_nobody_verified_is_nobodys(file, verified):
-    asked = claims(email_verified=verified)
+def test_an_unverified_address_is_refused(file, verified):
+    unverified = claims(email_verified=verified)
     if verified == "missing":
-        del asked["email_verified"]
+        del unverified["email_verified"]
     with pytest.raises(NotAllowed, match="not verified the address"):
-        roles.read(file(text())).person(asked)
+        roles.read(file(text())).person(unverified)
 
 
-def test_a_provider_that_verifies_no_addresses_is_asked_for_something_else(file):
+def test_claim_selects_another_claim_than_email(file):
     access = roles.read(file(text('claim = "oid"\nadmin = ["B7"]\nrunner = ["b7"]')))
     assert access.person({"oid": "B7", "email": "ada@example.org"}).role == Role.ADMIN
     assert access.person({"oid": "b7"}).role == Role.RUNNER
@@ -86,7 +86,7 @@ def test_a_provider_that_verifies_no_addresses_is_asked_for_something_else(file)
         access.person(claims())
 
 
-def test_signing_in_holds_for_half_a_day():
+def test_a_session_expires_after_twelve_hours():
     assert roles.is_current({"iat": 1000}, 1000 + 3600 * roles.HOURS - 1)
     assert not roles.is_current({"iat": 1000}, 1000 + 3600 * roles.HOURS + 1)
     assert roles.is_current({"iat": 1000}, 900)  # clocks differ
@@ -95,14 +95,14 @@ def test_signing_in_holds_for_half_a_day():
         assert not roles.is_current(missing, 1000)
 
 
-def test_what_the_file_says_now_holds(file):
+def test_a_changed_file_takes_effect(file):
     assert roles.read(file(text())).role("ada@example.org") == Role.ADMIN
     changed = file(text('admin = ["rudi@example.org"]\nviewer = ["ada@example.org"]'))
     assert roles.read(changed).role("ada@example.org") == Role.VIEWER
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("[auth", "is not valid TOML"),
         ("auth = 3", "auth=3, expected a section"),
@@ -121,14 +121,14 @@ def test_what_the_file_says_now_holds(file):
         (text(limits="[limits]\ndisk = 3"), "limits.disk, expected runs or uploads"),
     ],
 )
-def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
+def test_an_invalid_file_is_refused_with_its_field(file, content, message):
     with pytest.raises(InvalidConfig) as refused:
         roles.read(file(content))
     assert str(refused.value).startswith("EPSILON_ACCESS_FILE=")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_file_that_others_may_read_or_that_is_not_there_is_refused(file, tmp_path):
+def test_a_missing_or_world_readable_file_is_refused(file, tmp_path):
     with pytest.raises(InvalidConfig, match=r"other users, .*chmod 600"):
         roles.read(file(text(), 0o644))
     with pytest.raises(InvalidConfig, match="No such file"):

@@ -1,4 +1,4 @@
-"""What tests of the command line share: a shell, a fake service, published runs."""
+"""Fixtures of the command line's tests: a shell, a fake service and published runs."""
 
 import io
 import sys
@@ -19,11 +19,11 @@ PUBLISHED = REPOSITORY / "cached_results"
 def shell(trained_settings, tmp_path, monkeypatch, capsys):
     """Return a function that runs a command in this process: exit code, standard output, standard error.
 
-    No run is published and no corpus is here, but for the embedded one and what a test adds.
+    No run is published, and only the embedded corpus is available, unless a test adds some.
     """
-    read = Settings.from_environment
-    here = classmethod(lambda cls: replace(read(), published=trained_settings.published))
-    monkeypatch.setattr(Settings, "from_environment", here)
+    original = Settings.from_environment
+    from_environment = classmethod(lambda cls: replace(original(), published=trained_settings.published))
+    monkeypatch.setattr(Settings, "from_environment", from_environment)
     monkeypatch.setenv("EPSILON_HOME", str(trained_settings.home))
     monkeypatch.setenv("EPSILON_STORE_URL", trained_settings.store_url)
     monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path / "data"))
@@ -41,19 +41,19 @@ def shell(trained_settings, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def service(monkeypatch) -> FakeService:
-    """Replace what trains, attacks, downloads, tags and starts workers."""
+    """Replace the functions that train, attack, download, tag and start workers."""
     return FakeService(monkeypatch)
 
 
 @pytest.fixture
 def publish(settings) -> Callable[..., list[Path]]:
-    """Return a function that publishes those runs of the repository whose file names match one of some patterns."""
+    """Return a function that publishes the runs of the repository with file names that match one of its patterns."""
 
     def publish(*patterns: str) -> list[Path]:
-        found = sorted({path for pattern in patterns for path in PUBLISHED.glob(pattern)})
-        assert found
-        for path in found:
+        paths = sorted({path for pattern in patterns for path in PUBLISHED.glob(pattern)})
+        assert paths
+        for path in paths:
             (settings.published / path.name).symlink_to(path)
-        return found
+        return paths
 
     return publish

@@ -1,4 +1,4 @@
-"""What the command line talks to, without what takes long: training, attacks, downloads, tagging and workers.
+"""A service without the slow functions: training, attacks, downloads, tagging and workers.
 
 Configurations, catalogue, store, budgets and messages stay real.
 """
@@ -24,15 +24,15 @@ from engine.training.model import Model
 from tests.engine.factories import provenance, record
 
 NAMES = {"Germany": "LOC", "Ann": "PER", "Rosa": "PER", "Paris": "LOC", "France": "LOC"}
-"""The names that the fake tagger finds, with their types."""
+"""The entities that the fake tagger finds, with their types."""
 SCORE = 0.75
-"""Its probability of each name."""
+"""The fake tagger's probability of each entity."""
 
 
 class FakeService:
     """Replace each slow function by a mock with the same signature.
 
-    simulate yields ``records``; other mocks are given their result by the test.
+    ``simulate`` yields ``records``; tests set the results of the other mocks.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ class FakeService:
 
     @property
     def trained(self) -> list[SimulationConfig]:
-        """Return the configurations that were to be trained."""
+        """Return the configurations that ``simulate`` was called with."""
         return [call.args[0] for call in self.simulate.call_args_list]
 
     def finish(self, settings: Settings, run_id: str) -> None:
@@ -71,7 +71,7 @@ def _tag(texts: Sequence[str], models: Sequence[Model]) -> list[list[Tagged]]:
 
 
 def _tagged(text: str) -> Tagged:
-    found = re.finditer(r"\b(?:" + "|".join(NAMES) + r")\b", text)
-    names = tuple(Entity(each.start(), each.end(), NAMES[each[0]], SCORE) for each in found)
+    matches = re.finditer(r"\b(?:" + "|".join(NAMES) + r")\b", text)
+    names = tuple(Entity(each.start(), each.end(), NAMES[each[0]], SCORE) for each in matches)
     spans = tuple((each.start, each.end) for each in names)
     return Tagged(spans, tuple(f"B-{each.type}" for each in names), (SCORE,) * len(names), names)

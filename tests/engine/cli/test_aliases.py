@@ -37,7 +37,7 @@ def test_old_option_stays_beside_the_new_one(shell, verb, new, old):
     assert out.index(new) < out.index(old)
 
 
-def test_old_privacy_unit_selects_the_mechanism_of_clients(shell, service):
+def test_old_privacy_unit_selects_the_client_level_mechanism(shell, service):
     options = ("--corpus", "synthetic", "--clients", "3", "--private-scope", "platform", "--scheme", "bioes")
     assert shell("simulate", *options)[0] == 0
     (config,) = service.trained

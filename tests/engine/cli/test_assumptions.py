@@ -1,4 +1,4 @@
-"""`assumptions`: the training that its options describe, and what is printed of it."""
+"""`assumptions`: its options, and its output as text and JSON."""
 
 import json
 import math
@@ -22,27 +22,27 @@ def finite(epsilon):
 
 def test_assumptions_prints_each_assumption_with_its_epsilon(shell):
     code, out, _ = shell(*ASSUMPTIONS, "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     expected = rows(TRAINING)
     assert code == 0
-    for row, each in zip(found["rows"], expected, strict=True):
+    for row, each in zip(printed["rows"], expected, strict=True):
         known = each.epsilon is not None
         assert row == asdict(each) | {"epsilon": finite(each.epsilon), "known": known}
     assert any(math.isinf(each.epsilon) for each in expected)
     assert any(each.at_least for each in expected)
-    assert found["noise_multiplier"] == 2.0
-    (promised,) = {each.epsilon for each in expected if each.claimed}
-    assert found["waterfall"][-1]["epsilon"] == promised
+    assert printed["noise_multiplier"] == 2.0
+    (claimed,) = {each.epsilon for each in expected if each.claimed}
+    assert printed["waterfall"][-1]["epsilon"] == claimed
     code, out, _ = shell(*ASSUMPTIONS)
     lines = out.splitlines()
     assert code == 0
-    assert f"ε = {epsilon_text(promised)} at δ = 1e-5" in out
+    assert f"ε = {epsilon_text(claimed)} at δ = 1e-5" in out
     for each in expected:
-        said = each.choice if each.claimed else f"{each.choice}: ε = {epsilon_text(each.epsilon)}"
-        assert any(said in line for line in lines), said
+        message = each.choice if each.claimed else f"{each.choice}: ε = {epsilon_text(each.epsilon)}"
+        assert any(message in line for line in lines), message
 
 
-def test_assumptions_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
+def test_assumptions_ends_with_the_epsilon_of_the_chosen_accountant(shell):
     (rdp,) = (row.epsilon for row in rows(TRAINING) if row.choice == "Rényi, improved conversion")
     code, out, _ = shell(*ASSUMPTIONS, "--accountant", "rdp", "--json")
     assert code == 0
@@ -51,8 +51,8 @@ def test_assumptions_ends_with_the_epsilon_of_the_accountant_that_is_assumed(she
 
 
 @pytest.fixture
-def seen(monkeypatch):
-    """Replace the rows, which take long, by the first of another training; the mock knows of which they were asked."""
+def rows_mock(monkeypatch):
+    """Replace the slow computation of the rows by a mock that returns the first row of ``TRAINING``."""
     mock = create_autospec(rows, return_value=rows(TRAINING)[:1])
     monkeypatch.setattr(assumptions, "rows", mock)
     return mock
@@ -67,17 +67,17 @@ def seen(monkeypatch):
         (("--delta", "1e-6"), {"delta": 1e-6}),
     ],
 )
-def test_assumptions_is_of_the_training_that_its_options_describe(shell, seen, options, changes):
+def test_options_describe_the_training(shell, rows_mock, options, changes):
     assert shell(*ASSUMPTIONS, *options)[0] == 0
-    seen.assert_called_once_with(replace(TRAINING, **changes))
+    rows_mock.assert_called_once_with(replace(TRAINING, **changes))
 
 
-def test_assumptions_takes_target_epsilon_and_group_size_as_epsilon_does(shell, seen):
+def test_target_epsilon_and_group_size_agree_with_the_epsilon_command(shell, rows_mock):
     code, out, _ = shell(*SIZES, "--target-epsilon", "1", "--group-size", "2", "--json")
-    found = json.loads(out)
-    sigma, last = found["noise_multiplier"], found["waterfall"][-1]
+    printed = json.loads(out)
+    sigma, last = printed["noise_multiplier"], printed["waterfall"][-1]
     assert code == 0
-    seen.assert_called_once_with(replace(TRAINING, noise_multiplier=sigma))
+    rows_mock.assert_called_once_with(replace(TRAINING, noise_multiplier=sigma))
     _, out, _ = shell("epsilon", *SIZES[1:], "--noise-multiplier", sigma, "--group-size", "2", "--json")
     expected = json.loads(out)
     assert expected["epsilon"] == pytest.approx(1, abs=0.002)
@@ -86,7 +86,7 @@ def test_assumptions_takes_target_epsilon_and_group_size_as_epsilon_does(shell, 
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("assumptions",), "examples … batch_size … epochs … run=ID"),
         (SIZES, "noise_multiplier … target_epsilon"),
@@ -99,7 +99,7 @@ def test_assumptions_takes_target_epsilon_and_group_size_as_epsilon_does(shell, 
         (("assumptions", "--run", "0123456789abcdef"), "0123456789abcdef"),
     ],
 )
-def test_assumptions_refuses_bad_input_with_exit_code_2(shell, command, said):
+def test_assumptions_refuses_bad_input_with_exit_code_2(shell, command, message):
     code, out, err = shell(*command)
     assert (code, out) == (2, "")
-    assert all(part in err for part in said.split(" … ")), err
+    assert all(part in err for part in message.split(" … ")), err

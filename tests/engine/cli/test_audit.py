@@ -1,4 +1,4 @@
-"""`audit` against a fake service: what is measured, kept and printed."""
+"""`audit` with a fake service: arguments, stored results and output."""
 
 import json
 import math
@@ -13,60 +13,60 @@ TRAINING = ("--corpus", "synthetic", "--tagger", "linear-crf", "--batch-size", "
 CLAIMED = replace(CANARIES, claimed=2.0)
 
 
-def measured(config, settings, number, references, *, command, model, tell):
-    """Give a made-up audit of this configuration, with what was asked for."""
+def fake_audit(config, settings, number, references, *, command, model, tell):
+    """Return a made-up audit of this configuration, with the requested attacks."""
     run_id = Application(settings).queries.identity(config)
-    made = replace(AUDIT, run_id=run_id, config=config, command=command, server=None)
+    audit = replace(AUDIT, run_id=run_id, config=config, command=command, server=None)
     canaries = {"white": CLAIMED, "black": replace(CLAIMED, kind="sentences")} if number else {"white": None}
-    return replace(made, **canaries, membership=replace(MEMBERSHIP, references=references) if references else None)
+    return replace(audit, **canaries, membership=replace(MEMBERSHIP, references=references) if references else None)
 
 
 def test_audit_of_a_known_epsilon_prints_how_often_the_bound_held(shell):
     command = ("audit", "--mechanism", "gaussian", "--epsilon", "3", "--repetitions", "5")
     code, out, _ = shell(*command, "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert set(found) == {"coverage", "bound_median", "epsilon"}
-    assert found["epsilon"] == 3
-    assert 1.5 < found["bound_median"] <= 3
+    assert set(printed) == {"coverage", "bound_median", "epsilon"}
+    assert printed["epsilon"] == 3
+    assert 1.5 < printed["bound_median"] <= 3
     code, out, _ = shell(*command)
     assert code == 0
-    assert f"{100 * found['coverage']:.1f} %" in out
-    assert f"{found['bound_median']:.3g}" in out
+    assert f"{100 * printed['coverage']:.1f} %" in out
+    assert f"{printed['bound_median']:.3g}" in out
 
 
-def test_audit_prints_and_keeps_what_was_measured(shell, service, settings):
-    service.audit.side_effect = measured
+def test_audit_prints_and_stores_its_results(shell, service, settings):
+    service.audit.side_effect = fake_audit
     command = ("audit", *TRAINING, "--noise-multiplier", "0", "--canaries", "100", "--shadow-models", "3")
     code, out, _ = shell(*command, "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     (call,) = service.audit.call_args_list
     config, _, canaries, references = call.args
     assert code == 0
     assert (canaries, references, call.kwargs["model"]) == (100, 3, None)
     assert (config.tagger.name, config.training.batch_size, config.privacy.private) == ("linear-crf", 64, False)
-    (kept,) = Application(settings).audits.all().values()
-    assert found["run_id"] == kept.run_id == Application(settings).queries.identity(config)
-    assert found["command"] == kept.command
-    assert kept.command.endswith("--canaries 100 --references 3")
-    assert found["white"]["claimed"] == 2.0
-    assert found["membership"]["references"] == kept.membership.references == 3
-    assert found["server"] is None
+    (stored,) = Application(settings).audits.all().values()
+    assert printed["run_id"] == stored.run_id == Application(settings).queries.identity(config)
+    assert printed["command"] == stored.command
+    assert stored.command.endswith("--canaries 100 --references 3")
+    assert printed["white"]["claimed"] == 2.0
+    assert printed["membership"]["references"] == stored.membership.references == 3
+    assert printed["server"] is None
 
 
 def test_audit_prints_null_for_an_epsilon_without_noise(shell, service, settings):
     service.audit.side_effect = lambda *args, **options: replace(
-        measured(*args, **options), white=CANARIES, black=None, membership=replace(MEMBERSHIP, claimed=math.inf)
+        fake_audit(*args, **options), white=CANARIES, black=None, membership=replace(MEMBERSHIP, claimed=math.inf)
     )
-    found = json.loads(shell("audit", *TRAINING, "--noise-multiplier", "0", "--json")[1])
-    assert found["white"]["claimed"] is None
-    assert found["membership"]["claimed"] is None
-    (kept,) = Application(settings).audits.all().values()
-    assert math.isinf(kept.white.claimed)
+    printed = json.loads(shell("audit", *TRAINING, "--noise-multiplier", "0", "--json")[1])
+    assert printed["white"]["claimed"] is None
+    assert printed["membership"]["claimed"] is None
+    (stored,) = Application(settings).audits.all().values()
+    assert math.isinf(stored.white.claimed)
 
 
-def test_audit_says_whether_the_claim_is_contradicted(shell, service):
-    service.audit.side_effect = measured
+def test_audit_prints_whether_the_claim_is_contradicted(shell, service):
+    service.audit.side_effect = fake_audit
     code, out, _ = shell("audit", *TRAINING)
     assert code == 0
     assert "not contradicted" in out
@@ -77,7 +77,7 @@ def test_audit_says_whether_the_claim_is_contradicted(shell, service):
 
 def test_audit_that_contradicts_its_claim_is_exit_code_1(shell, service):
     service.audit.side_effect = lambda *args, **options: replace(
-        measured(*args, **options), white=replace(CLAIMED, bound=2.5)
+        fake_audit(*args, **options), white=replace(CLAIMED, bound=2.5)
     )
     code, out, _ = shell("audit", *TRAINING, "--json")
     assert json.loads(out)["white"]["contradicted"] is True
@@ -87,7 +87,7 @@ def test_audit_that_contradicts_its_claim_is_exit_code_1(shell, service):
 
 @pytest.mark.parametrize("references", [0, 3])
 def test_audit_of_a_run_attacks_its_configuration(shell, service, trained_settings, references):
-    service.audit.side_effect = measured
+    service.audit.side_effect = fake_audit
     run_id = json.loads(shell("submit", "--corpus", "synthetic", "--epochs", "1", "--json")[1])["run_id"]
     code, out, err = shell("audit", "--run", run_id, "--shadow-models", references, "--json")
     assert code == 0, err

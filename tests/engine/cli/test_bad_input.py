@@ -1,4 +1,4 @@
-"""Bad input, help, and the program as a process: exit codes, and one sentence on standard error."""
+"""Bad input, help, and the program as a process: exit codes and one-sentence errors."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["train", *SMALL, "--noise-multiplier", "-1"], "noise_multiplier=-1.0"),
         (["train", *SMALL, "--noise-multiplier", "nan"], "noise_multiplier=nan"),
@@ -89,18 +89,18 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["no-such-verb"], "no-such-verb"),
     ],
 )
-def test_bad_input_is_exit_code_2_and_one_sentence(shell, arguments, said):
-    """Each part of ``said`` between ellipses is in the sentence."""
+def test_bad_input_is_exit_code_2_and_one_sentence(shell, arguments, message):
+    """The parts of ``message`` between ellipses are in the sentence."""
     code, out, err = shell(*arguments)
     assert code == 2, err
-    assert all(part in err for part in said.split(" … ")), err
+    assert all(part in err for part in message.split(" … ")), err
     assert out == ""
     assert "Traceback" not in err
     assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(b"", "empty", id="empty"),
         pytest.param(b"a O\nb O\n" * 20, "tag O", id="no-names"),
@@ -109,12 +109,12 @@ def test_bad_input_is_exit_code_2_and_one_sentence(shell, arguments, said):
         pytest.param(bytes(range(256)) * 9, "binary", id="binary"),
     ],
 )
-def test_a_corpus_file_that_cannot_be_read_is_exit_code_2_and_its_name(shell, tmp_path, content, said):
+def test_an_unreadable_corpus_file_is_exit_code_2_and_its_name(shell, tmp_path, content, message):
     path = tmp_path / "wrong.conll"
     path.write_bytes(content)
     code, _, err = shell("train", "--corpus", path)
     assert code == 2
-    assert said in err
+    assert message in err
     assert path.name in err
 
 
@@ -129,14 +129,14 @@ def test_help_of_each_verb_is_exit_code_0(shell, verb):
     assert "Usage" in out
 
 
-def test_version_names_program_and_engine(shell):
+def test_version_prints_the_versions_of_program_and_engine(shell):
     code, out, _ = shell("--version")
     assert code == 0
     for version in (VERSION, PRIVATE_VERSION, PLAIN_VERSION):
         assert version in out
 
 
-def test_the_program_exits_with_the_code_and_the_sentence_of_bad_input():
+def test_bad_input_of_the_process_is_exit_code_2_and_one_sentence():
     called = subprocess.run(
         [sys.executable, "-m", "engine", "train", "--corpus", "synthetic", "--noise-multiplier", "-1"],
         capture_output=True, text=True, cwd=REPOSITORY, check=False,

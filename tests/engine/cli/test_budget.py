@@ -1,4 +1,4 @@
-"""`budget`: totals that are set, shown and enforced before a training."""
+"""`budget`: set and show a total, and enforce it before a training."""
 
 import json
 
@@ -13,16 +13,16 @@ def test_budget_is_set_and_shown(shell):
     assert "no budget" in out
     assert json.loads(shell("budget", "show", "synthetic", "--json")[1])["budget"] is None
     code, out, _ = shell("budget", "set", "synthetic", "--epsilon", "2", "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert (found["budget"]["epsilon"], found["budget"]["unit"], found["booked"]) == (2, "sentence", 0)
-    assert {"title", "share", "times"} <= set(found["possible"][0])
+    assert (printed["budget"]["epsilon"], printed["budget"]["unit"], printed["booked"]) == (2, "sentence", 0)
+    assert {"title", "share", "times"} <= set(printed["possible"][0])
     code, out, _ = shell("budget", "show", "synthetic")
     assert code == 0
     assert "ε = 2 at δ = 1e-5" in out
 
 
-def test_budget_refuses_a_run_that_is_too_large_and_books_one_that_fits(shell, service):
+def test_train_charges_a_run_that_fits_and_refuses_one_that_does_not(shell, service):
     assert shell("budget", "set", "synthetic", "--epsilon", "2")[0] == 0
     code, _, err = shell(*RUN, "--noise-multiplier", "0.4")
     assert code == 2
@@ -34,9 +34,9 @@ def test_budget_refuses_a_run_that_is_too_large_and_books_one_that_fits(shell, s
     assert code == 0
     assert [config.privacy.noise_multiplier for config in service.trained] == [5.0]
     code, out, _ = shell("budget", "show", "synthetic", "--json")
-    (booking,) = json.loads(out)["bookings"]
-    assert 0 < booking["booked"] < 1
-    assert booking["open"] == 0, "a training of the shell is booked whole"
+    (charge,) = json.loads(out)["bookings"]
+    assert 0 < charge["booked"] < 1
+    assert charge["open"] == 0, "a training in the foreground is charged in full"
 
 
 def test_tune_refuses_a_corpus_with_a_budget(shell):
@@ -49,14 +49,14 @@ def test_tune_refuses_a_corpus_with_a_budget(shell):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nowhere", "--epsilon", "1"), "nowhere"),
         (("synthetic", "--epsilon", "-1"), "epsilon=-1"),
         (("synthetic", "--epsilon", "1", "--unit", "word"), "unit='word'"),
     ],
 )
-def test_budget_refuses_bad_input_with_exit_code_2(shell, arguments, said):
+def test_budget_refuses_bad_input_with_exit_code_2(shell, arguments, message):
     code, out, err = shell("budget", "set", *arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err

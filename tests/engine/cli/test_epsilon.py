@@ -28,7 +28,7 @@ def test_epsilon_finds_the_noise_multiplier_of_a_target(shell):
     assert json.loads(out)["epsilon"] == pytest.approx(1, abs=0.01)
 
 
-def test_epsilon_of_a_person_named_in_several_sentences(shell):
+def test_group_size_gives_the_epsilon_of_several_sentences(shell):
     command = (*EPSILON, "--noise-multiplier", "1")
     code, out, _ = shell(*command, "--group-size", "10", "--json")
     fields = json.loads(out)

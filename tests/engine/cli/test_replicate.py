@@ -1,4 +1,4 @@
-"""`replicate`: the tables of both papers beside the published runs."""
+"""`replicate`: the tables of both papers with the published runs."""
 
 import json
 
@@ -53,5 +53,5 @@ def test_replicate_submits_the_runs_of_a_table(shell, service, option):
     assert [cell["measured"] for cell in json.loads(out)["cells"]] == [None, None]
     assert err.startswith("4 runs")
     stored = json.loads(shell("runs", "--json")[1])
-    found = {(run["config"]["tagger"]["name"], run["config"]["seed"], run["state"]) for run in stored}
-    assert found == {(tagger, seed, "queued") for tagger in ("bilstm-tddl", "bilstm-crf") for seed in (0, 1)}
+    submitted = {(run["config"]["tagger"]["name"], run["config"]["seed"], run["state"]) for run in stored}
+    assert submitted == {(tagger, seed, "queued") for tagger in ("bilstm-tddl", "bilstm-crf") for seed in (0, 1)}

@@ -1,4 +1,4 @@
-"""`report`: a file in each format, and a sentence for what it cannot be."""
+"""`report`: a file in each format, and the errors for bad input."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from tests.engine.reports.runs_published import PLAIN, PRIVATE
 
 @pytest.fixture
 def report(shell, publish, monkeypatch, tmp_path):
-    """Return a function that writes a report, in a folder of its own, where two runs are published."""
+    """Return a function that writes a report in an empty folder; two runs are published."""
     publish(f"*{PRIVATE}.json", f"*{PLAIN}.json")
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: shell("report", *arguments)
@@ -49,7 +49,7 @@ def test_report_of_two_runs_is_written_to_a_file(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("0000000000000000",), "'0000000000000000'"),
         ((PRIVATE, "0000000000000000"), "'0000000000000000'"),
@@ -57,7 +57,7 @@ def test_report_of_two_runs_is_written_to_a_file(report, tmp_path):
         ((PRIVATE, "--output", "no/such/folder.md"), "output='no/such/folder.md' … No such file or directory"),
     ],
 )
-def test_report_refuses_bad_input_with_exit_code_2(report, arguments, said):
+def test_report_refuses_bad_input_with_exit_code_2(report, arguments, message):
     code, out, err = report(*arguments)
     assert (code, out) == (2, "")
-    assert all(part in err for part in said.split(" … ")), err
+    assert all(part in err for part in message.split(" … ")), err

@@ -1,4 +1,4 @@
-"""`submit`, `sweep`, `runs`, `cancel`, `rerun`, `publish`: real store and published files, but no workers."""
+"""`submit`, `sweep`, `runs`, `cancel`, `rerun` and `publish`, with a real store but without workers."""
 
 import json
 
@@ -14,7 +14,7 @@ SUBMIT = ("submit", "--corpus", "synthetic", "--epochs", "1")
 
 @pytest.fixture
 def submitted(shell, service) -> str:
-    """The identity of a run that waits for workers."""
+    """Return the identity of a queued run."""
     code, out, err = shell(*SUBMIT, "--json")
     assert code == 0, err
     return json.loads(out)["run_id"]
@@ -22,7 +22,7 @@ def submitted(shell, service) -> str:
 
 @pytest.fixture
 def done(submitted, service, trained_settings) -> str:
-    """The identity of a run that a worker has completed."""
+    """Return the identity of a finished run."""
     service.finish(trained_settings, submitted)
     return submitted
 
@@ -31,7 +31,7 @@ def states(printed: str) -> dict[str, str]:
     return {run["run_id"]: run["state"] for run in json.loads(printed)}
 
 
-def test_runs_says_how_to_begin_where_there_are_none(shell):
+def test_runs_without_runs_prints_how_to_submit_one(shell):
     code, out, _ = shell("runs")
     assert code == 0
     assert "python -m engine submit" in out
@@ -53,7 +53,7 @@ def test_submit_queues_a_run_once_and_starts_workers(shell, service, trained_set
     assert states(shell("runs", "--json")[1]) == {fields["run_id"]: "queued"}
 
 
-def test_submit_does_not_queue_a_run_that_is_done(shell, service, done):
+def test_submit_does_not_queue_a_finished_run(shell, service, done):
     service.ensure_cluster.reset_mock()
     assert shell(*SUBMIT) == (0, f"{done} done\n", "")
     service.ensure_cluster.assert_not_called()
@@ -80,7 +80,7 @@ def test_cancel_stops_a_run(shell, submitted):
     assert (fields["run_id"], fields["state"]) == (submitted, "cancelled")
 
 
-def test_rerun_repeats_a_run_that_is_done_and_show_compares_both(shell, service, done, trained_settings):
+def test_rerun_repeats_a_finished_run_and_show_compares_both(shell, service, done, trained_settings):
     second = repeat_id(done)
     code, out, _ = shell("rerun", done, "--json")
     assert code == 0
@@ -95,12 +95,12 @@ def test_rerun_repeats_a_run_that_is_done_and_show_compares_both(shell, service,
         assert second in shell("runs", "show", run_id)[1].splitlines()[-1]
 
 
-def test_publish_writes_a_run_that_is_done(shell, done, settings):
+def test_publish_writes_a_finished_run(shell, done, settings):
     code, out, _ = shell("publish", done, "--json")
     fields = json.loads(out)
-    (found,) = published.read_all(settings.published).runs
+    (published_run,) = published.read_all(settings.published).runs
     assert code == 0
-    assert fields["run_id"] == found.run_id == done
+    assert fields["run_id"] == published_run.run_id == done
     assert [fields["path"]] == [str(path) for path in settings.published.glob("*.json")]
     assert shell("publish", done)[1] == f"{fields['path']}\n"
     code, _, err = shell("publish", done, "--model")
@@ -108,7 +108,7 @@ def test_publish_writes_a_run_that_is_done(shell, done, settings):
     assert done in err
 
 
-def test_publish_refuses_a_run_that_is_not_done(shell, submitted):
+def test_publish_refuses_an_unfinished_run(shell, submitted):
     code, _, err = shell("publish", submitted)
     assert code == 2
     assert submitted in err
@@ -133,18 +133,18 @@ def test_sweep_queues_each_run_of_its_grid(shell, service, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("[grid]\nsigma = [1]\n", "'sigma'"),
         ("[base]\ncorpus = 'synthetic'\n[grid]\nclients = [1, 100000]\n", "clients=100,000 … 4,400"),
     ],
 )
-def test_sweep_stores_nothing_where_one_configuration_is_wrong(shell, service, tmp_path, content, said):
+def test_sweep_with_an_invalid_configuration_stores_nothing(shell, service, tmp_path, content, message):
     path = tmp_path / "sweep.toml"
     path.write_text(content)
     code, _, err = shell("sweep", path)
     assert code == 2
-    assert all(part in err for part in said.split(" … ")), err
+    assert all(part in err for part in message.split(" … ")), err
     assert json.loads(shell("runs", "--json")[1]) == []
     service.ensure_cluster.assert_not_called()
 
@@ -162,7 +162,7 @@ def test_sweep_counts_published_runs_as_done(shell, service, publish, tmp_path):
     service.ensure_cluster.assert_not_called()
 
 
-def test_a_store_that_cannot_be_opened_is_exit_code_1(shell, service, monkeypatch, tmp_path):
+def test_an_unavailable_store_is_exit_code_1(shell, service, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("EPSILON_STORE_URL", f"sqlite:///{tmp_path / 'file' / 'runs.sqlite'}")
     code, _, err = shell(*SUBMIT)

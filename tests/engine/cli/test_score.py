@@ -1,4 +1,4 @@
-"""`score`: what is printed of predicted tags, and which files are refused."""
+"""`score`: the printed scores of predicted tags, and refused files."""
 
 import json
 
@@ -20,7 +20,7 @@ def test_score_prints_each_level_and_average(shell, tmp_path):
 
 
 def test_score_does_not_repair_ill_formed_predictions(shell, tmp_path):
-    """By default seqeval counts this as correct."""
+    """In its default mode, seqeval counts this prediction as correct."""
     (tmp_path / "gold").write_text("a B-PER\nb I-PER\nc B-LOC\n")
     (tmp_path / "predicted").write_text("a I-PER\nb I-PER\nc B-LOC\n")
     _, out, _ = shell("score", tmp_path / "gold", tmp_path / "predicted", "--json")
@@ -38,8 +38,8 @@ def test_score_refuses_files_of_other_sentences(shell, tmp_path):
     (tmp_path / "gold").write_text("a B-PER\n\nb O\n")
     (tmp_path / "fewer").write_text("a B-PER\n")
     (tmp_path / "other").write_text("a B-PER\n\nc O\n")
-    for name, said in (("fewer", "expected 2"), ("other", "sentence 2")):
+    for name, message in (("fewer", "expected 2"), ("other", "sentence 2")):
         code, _, err = shell("score", tmp_path / "gold", tmp_path / name)
         assert code == 2
-        assert said in err
+        assert message in err
         assert name in err

@@ -1,4 +1,4 @@
-"""`tag` and `redact`: what other programs rely on, and what bad input gets."""
+"""`tag` and `redact`: the output that other programs rely on, and the errors for bad input."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def _published_taggers(publish, settings):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two texts, one of them in a folder within, and a file that is no text."""
+    """Return a folder with a text, a subfolder with a text, and a file that is not a text."""
     made = tmp_path / "letters"
     (made / "more").mkdir(parents=True)
     (made / "one.txt").write_bytes(LETTER.encode())
@@ -37,45 +37,45 @@ def folder(tmp_path):
     return made
 
 
-def test_tag_finds_names_with_the_published_tagger(shell):
+def test_tag_finds_entities_with_the_published_tagger(shell):
     code, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert set(found) == {"text", "entities"}
-    assert found["text"] == LETTER
-    assert found["entities"]
-    for each in found["entities"]:
+    assert set(printed) == {"text", "entities"}
+    assert printed["text"] == LETTER
+    assert printed["entities"]
+    for each in printed["entities"]:
         assert set(each) == {"start", "end", "type", "score"}
         assert LETTER[each["start"] : each["end"]].strip()
         assert each["type"] in ("PER", "LOC", "ORG", "MISC")
         assert 0 < each["score"] <= 1
 
 
-def test_tag_prints_places_in_the_text_as_it_was_typed(shell, service):
+def test_tag_prints_offsets_in_the_unchanged_text(shell, service):
     code, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert found["text"] == LETTER
-    names = [(LETTER[each["start"] : each["end"]], each["type"], each["score"]) for each in found["entities"]]
+    assert printed["text"] == LETTER
+    names = [(LETTER[each["start"] : each["end"]], each["type"], each["score"]) for each in printed["entities"]]
     assert names == [(name, NAMES[name], SCORE) for name in ("Germany", "Ann", "Rosa", "Paris")]
     code, out, _ = shell("tag", *PAPER, typed=LETTER.encode())
     assert code == 0
     rows = [line.split("\t") for line in out.splitlines()]
     assert [(int(start), int(end), kind, float(score), name) for start, end, kind, score, name in rows] == [
         (each["start"], each["end"], each["type"], each["score"], name)
-        for each, (name, *_) in zip(found["entities"], names, strict=True)
+        for each, (name, *_) in zip(printed["entities"], names, strict=True)
     ]
 
 
 @pytest.mark.parametrize("epsilon", [*published_taggers.published(), None])
-def test_tag_takes_the_published_tagger_of_an_epsilon(shell, service, epsilon):
+def test_epsilon_selects_a_published_tagger(shell, service, epsilon):
     code, _, err = shell("tag", *(("--epsilon", epsilon) if epsilon else ()), typed=b"Ann")
     assert code == 0, err
     ((model,),) = (call.args[1] for call in service.text_tagger.return_value.tag.call_args_list)
     assert model.config == published_taggers.asked_for(epsilon or "inf")
 
 
-def test_tag_prints_the_name_of_each_file(shell, service, folder):
+def test_tag_prints_the_path_of_each_file(shell, service, folder):
     code, out, _ = shell("tag", folder, folder / "one.txt", *PAPER, "--json")
     expected = [folder / "more" / "two.txt", folder / "one.txt", folder / "one.txt"]
     assert code == 0
@@ -84,7 +84,7 @@ def test_tag_prints_the_name_of_each_file(shell, service, folder):
     assert {line.split("\t")[0] for line in out.splitlines()} == {str(path) for path in expected}
 
 
-def test_redact_writes_the_text_without_its_names(shell, service, folder, tmp_path):
+def test_redact_replaces_entities(shell, service, folder, tmp_path):
     assert shell("redact", *PAPER, "--replace", "mask", typed=LETTER.encode()) == (0, MASKED, "")
     code, out, _ = shell("redact", folder, *PAPER, "--replace", "mask", "--output", tmp_path / "new")
     assert (code, out) == (0, "")
@@ -99,7 +99,7 @@ def test_redact_writes_the_text_without_its_names(shell, service, folder, tmp_pa
         assert fields["text"][each["new_start"] : each["new_end"]] == each["replacement"]
 
 
-def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settings):
+def test_run_selects_the_saved_tagger_of_a_run(shell, service, trained_settings):
     run_id = json.loads(shell("submit", "--corpus", "synthetic", "--json")[1])["run_id"]
     code, out, err = shell("tag", "--run", run_id, typed=b"Dear Ann")
     assert (code, out) == (2, "")
@@ -119,7 +119,7 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
 
 
 @pytest.mark.parametrize(
-    ("arguments", "typed", "said"),
+    ("arguments", "typed", "message"),
     [
         (["tag"], b"", "standard input … empty"),
         (["tag"], b" \n", "standard input … empty"),
@@ -132,10 +132,10 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
         (["redact", "--output", "there"], b"Ann", "output='there' … standard input"),
     ],
 )
-def test_bad_text_is_exit_code_2_and_one_sentence(shell, service, arguments, typed, said):
+def test_bad_text_is_exit_code_2_and_one_sentence(shell, service, arguments, typed, message):
     code, out, err = shell(*arguments, typed=typed)
     assert (code, out) == (2, "")
-    assert all(part in err for part in said.split(" … ")), err
+    assert all(part in err for part in message.split(" … ")), err
     assert len(err.splitlines()) == 1
 
 
@@ -144,7 +144,7 @@ def test_bad_files_are_exit_code_2_and_their_names(shell, service, folder, tmp_p
     empty.mkdir()
     other.write_text("Ann")
     both = (folder / "one.txt", other)
-    for command, said in (
+    for command, message in (
         (("tag", empty), f"{empty} … .txt"),
         (("redact", folder), "output … --json"),
         (("redact", folder, *PAPER, "--output", folder), f"output={str(folder)!r} … overwrite"),
@@ -153,7 +153,7 @@ def test_bad_files_are_exit_code_2_and_their_names(shell, service, folder, tmp_p
     ):
         code, out, err = shell(*command)
         assert (code, out) == (2, ""), command
-        assert all(part in err for part in said.split(" … ")), err
+        assert all(part in err for part in message.split(" … ")), err
     assert not new.exists()
     assert (folder / "one.txt").read_bytes().decode() == LETTER
     assert other.read_text() == "Ann"

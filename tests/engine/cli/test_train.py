@@ -1,4 +1,4 @@
-"""`train` and `crosscheck` against a fake service: which configuration is trained, and what is printed."""
+"""`train` and `crosscheck` with a fake service: the trained configuration and the output."""
 
 import json
 import math
@@ -63,7 +63,7 @@ def test_train_prints_a_line_per_record_then_test_scores_and_noise_check(shell, 
     assert "Noise check passed" in text
 
 
-def test_train_says_that_the_noise_check_failed(shell, service):
+def test_train_prints_a_failed_noise_check(shell, service):
     service.records = (record(0, 1, faults=("noise_std=0.1",)),)
     assert json.loads(shell(*TRAIN, "--json")[1])["noise_check"]["failed"] is True
     _, out, _ = shell(*TRAIN)
@@ -82,7 +82,7 @@ def test_train_prints_the_round_and_the_clients_of_a_federation(shell, service):
     assert [config.federation.clients for config in service.trained] == [3, 3]
 
 
-def test_train_prints_each_platform_with_its_epsilon(shell, service):
+def test_train_prints_each_silo_with_its_epsilon(shell, service):
     last = record(0, 1)
     platforms = tuple(
         PlatformRecord(
@@ -142,13 +142,13 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_train_trains_the_configuration_that_command_line_wrote(shell, service, config):
+def test_train_parses_the_output_of_command_line(shell, service, config):
     code, _, err = shell(*shlex.split(command_line(config))[3:], "--json")
     assert code == 0, err
     assert service.trained == [config]
 
 
-def test_each_field_of_a_configuration_differs_from_its_default_in_a_case_above():
+def test_configs_change_each_field_of_the_default():
     usual = SimulationConfig().flat()
     changed = {name for config in CONFIGS for name, value in config.flat().items() if value != usual[name]}
     assert changed == set(usual)
@@ -167,7 +167,7 @@ def test_privacy_unit_chooses_the_mechanism(shell, service, options, mechanism):
     assert [config.privacy.mechanism for config in service.trained] == [mechanism]
 
 
-def test_a_corpus_that_is_a_path_is_made_absolute(shell, service, tmp_path, monkeypatch):
+def test_a_corpus_path_is_made_absolute(shell, service, tmp_path, monkeypatch):
     (tmp_path / "own.conll").write_text("Rosa B-PER\nsings O\n\n" * 40)
     monkeypatch.chdir(tmp_path)
     for name in ("own.conll", Path("..") / tmp_path.name / "own.conll", tmp_path / "own.conll"):
@@ -175,7 +175,7 @@ def test_a_corpus_that_is_a_path_is_made_absolute(shell, service, tmp_path, monk
     assert [config.corpus for config in service.trained] == [str(tmp_path / "own.conll")] * 3
 
 
-def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, monkeypatch, tmp_path):
+def test_language_model_own_becomes_the_label_of_the_custom_model(shell, monkeypatch, tmp_path):
     command = (*TRAIN, "--features", "contextual", "--language-model")
     code, _, err = shell(*command, "own")
     assert code == 2
@@ -195,7 +195,7 @@ def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, 
         assert "EPSILON_LANGUAGE_MODEL" in err
 
 
-def test_train_warns_of_sentences_that_features_were_fitted_on(shell, service, trained_settings, monkeypatch):
+def test_train_warns_of_overlap_with_fitted_sentences(shell, service, trained_settings, monkeypatch):
     sentences = corpus.resolve("synthetic", trained_settings).load()
     fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
     monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
@@ -225,32 +225,32 @@ OPINION = Opinion(
 )
 
 
-SECOND_OPINION = ("crosscheck", "--corpus", "synthetic", "--batch-size", "2", "--steps", "2")
+CROSSCHECK = ("crosscheck", "--corpus", "synthetic", "--batch-size", "2", "--steps", "2")
 
 
-def test_crosscheck_prints_what_it_measured_of_each_step(shell, service):
+def test_crosscheck_prints_the_results_of_each_step(shell, service):
     service.second_opinions.side_effect = lambda *_: iter([OPINION, replace(OPINION, step=1)])
-    code, out, _ = shell(*SECOND_OPINION, "--json")
+    code, out, _ = shell(*CROSSCHECK, "--json")
     printed = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert [each.pop("agrees") for each in printed] == [True, True]
     assert [Opinion(**each) for each in printed] == [OPINION, replace(OPINION, step=1)]
     config, _, steps = service.second_opinions.call_args.args
     assert (config.training.batch_size, steps) == (2, 2)
-    code, out, _ = shell(*SECOND_OPINION)
+    code, out, _ = shell(*CROSSCHECK)
     assert code == 0
     assert [("agreed" in line, "NOT AGREED" in line) for line in out.splitlines()] == [(True, False)] * 2
 
 
-def test_crosscheck_that_disagrees_is_exit_code_1(shell, service):
+def test_a_crosscheck_that_disagrees_is_exit_code_1(shell, service):
     service.second_opinions.side_effect = lambda *_: iter([OPINION, replace(OPINION, step=1, their_noise=1.0)])
-    code, out, _ = shell(*SECOND_OPINION, "--json")
+    code, out, _ = shell(*CROSSCHECK, "--json")
     assert [json.loads(line)["agrees"] for line in out.splitlines()] == [True, False]
-    assert "NOT AGREED" in shell(*SECOND_OPINION)[1]
+    assert "NOT AGREED" in shell(*CROSSCHECK)[1]
     assert code == 1
 
 
-def test_crosscheck_is_of_private_runs(shell):
-    code, _, err = shell(*SECOND_OPINION, "--noise-multiplier", "0")
+def test_crosscheck_refuses_runs_without_noise(shell):
+    code, _, err = shell(*CROSSCHECK, "--noise-multiplier", "0")
     assert code == 2
     assert "noise_multiplier=0" in err

@@ -1,4 +1,4 @@
-"""Five real trainings, from the command to what it prints; all other tests of the command line use a fake service."""
+"""Five real trainings, from the command to its output; the other tests of the command line use a fake service."""
 
 import json
 
@@ -13,7 +13,7 @@ def lines_of(printed: str) -> list[dict]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-def test_train_trains_in_private_and_prints_one_json_object_per_record(shell):
+def test_private_training_prints_one_json_object_per_record(shell):
     code, out, err = shell("train", *SMALL, "--noise-multiplier", "1", "--json")
     lines = lines_of(out)
     assert (code, err) == (0, "")
@@ -29,7 +29,7 @@ def test_train_trains_in_private_and_prints_one_json_object_per_record(shell):
     assert check["noise_std"] == pytest.approx(1.5, abs=check["noise_tolerance"])
 
 
-def test_train_trains_a_federation_with_platforms_as_privacy_unit(shell):
+def test_train_protects_clients_of_a_federation(shell):
     federation = ("--clients", "3", "--rounds", "2", "--privacy-unit", "client", "--noise-multiplier", "3")
     code, out, _ = shell("train", *SMALL, *federation, "--json")
     lines = lines_of(out)
@@ -41,7 +41,7 @@ def test_train_trains_a_federation_with_platforms_as_privacy_unit(shell):
     assert lines[-1]["noise_check"]["failed"] is False
 
 
-def test_train_trains_two_platforms_with_corpora_of_their_own(shell, tmp_path):
+def test_train_trains_two_silos_with_their_own_corpora(shell, tmp_path):
     file = tmp_path / "drugs.conll"
     file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
     platforms = ("--platform", "synthetic", "--platform", str(file), "--tag-scheme", "bio2,bioes", "--rounds", "2")
@@ -54,7 +54,7 @@ def test_train_trains_two_platforms_with_corpora_of_their_own(shell, tmp_path):
     assert last["epsilon"] == max(platform["epsilon"] for platform in last["platforms"])
 
 
-def test_train_trains_on_a_folder_with_well_formed_bioes_tags_and_summed_losses(shell, tmp_path):
+def test_train_trains_on_a_folder_with_constrained_bioes_tags_and_summed_losses(shell, tmp_path):
     sentences = "".join(f"word{number} O\nName{number} B-PER\n\n" for number in range(60))
     for name in ("train.txt", "test.txt"):
         (tmp_path / name).write_text(sentences)
@@ -78,16 +78,16 @@ def test_train_trains_on_a_folder_with_well_formed_bioes_tags_and_summed_losses(
     assert list(last["test"]["strict"]["per_type"]) == ["PER"]
 
 
-def test_audit_attacks_a_training_and_keeps_what_it_measured(shell, settings):
+def test_audit_attacks_a_training_and_stores_its_results(shell, settings):
     training = ("--corpus", "synthetic", "--tagger", "linear-crf", "--batch-size", "64", "--epochs", "2")
     code, out, _ = shell("audit", *training, "--canaries", "200", "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
     for kind in ("white", "black"):
-        assert found[kind]["canaries"] == 200
-        assert found[kind]["contradicted"] is False
-        assert found[kind]["check_failed"] is False
-        assert found[kind]["bound"] <= found[kind]["claimed"]
-    assert found["membership"] is None
-    (kept,) = Application(settings).audits.all().values()
-    assert (kept.run_id, kept.command) == (found["run_id"], found["command"])
+        assert printed[kind]["canaries"] == 200
+        assert printed[kind]["contradicted"] is False
+        assert printed[kind]["check_failed"] is False
+        assert printed[kind]["bound"] <= printed[kind]["claimed"]
+    assert printed["membership"] is None
+    (stored,) = Application(settings).audits.all().values()
+    assert (stored.run_id, stored.command) == (printed["run_id"], printed["command"])
