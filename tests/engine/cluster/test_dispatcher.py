@@ -1,4 +1,4 @@
-"""How queued runs are handed to workers."""
+"""The dispatcher: queued runs, workers, heartbeats and failures."""
 
 import os
 import subprocess
@@ -23,8 +23,8 @@ from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL
 
 
-class Asked:
-    """Dask's future of a run."""
+class FakeFuture:
+    """A Dask future that is pending until a test sets its status."""
 
     status = "pending"
 
@@ -32,16 +32,16 @@ class Asked:
         self.callbacks: list[Any] = []
 
     def add_done_callback(self, call: Any) -> None:
-        """Keep who is to be told that it has ended."""
+        """Record the callback."""
         self.callbacks.append(call)
 
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the future is no longer pending."""
         return self.status != "pending"
 
 
-class Workers:
-    """Dask's client, as far as it is asked: so many threads; calls are kept and never done."""
+class FakeClient:
+    """A Dask client with a number of worker threads. It records submitted calls and never runs them."""
 
     def __init__(self, threads: int) -> None:
         self.threads, self.asked = threads, 0
@@ -50,20 +50,20 @@ class Workers:
     status = "running"
 
     def scheduler_info(self) -> dict[str, Any]:
-        """What Dask tells of workers, by their addresses: the last one is of another version."""
+        """Return Dask's description of the workers by address; two of them are not of this version."""
         self.asked += 1
         fitting = {f"worker {number}": {"resources": {remote_workers.RESOURCE: 1}} for number in range(self.threads)}
         return {"workers": {**fitting, "other": {"resources": {"epsilon-explorer-0.1.0": 1}}, "bare": {}}}
 
-    def submit(self, call: Any, *arguments: Any, **_: Any) -> Asked:
-        """Keep a call."""
+    def submit(self, call: Any, *arguments: Any, **_: Any) -> FakeFuture:
+        """Record the arguments of a call."""
         self.given.append(arguments)
-        return Asked()
+        return FakeFuture()
 
 
 LONG = 600
-"""Seconds that nothing here waits for: who is woken at all is woken long before."""
-RINGS = """
+"""Timeout in seconds that no test reaches, since each waiting process is woken before."""
+NOTIFY = """
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +77,7 @@ ClusterFiles(replace(Settings.from_environment(), home=Path(sys.argv[1]))).notif
 def dispatcher(settings):
     made = object.__new__(dispatcher_process.Dispatcher)
     made.settings, made.store, made.holder = settings, RunStore(settings.store_url), "here/1"
-    client: Any = Workers(2)
+    client: Any = FakeClient(2)
     made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
     made._worker, made._membership, made._ring = worker, remote_workers, ClusterFiles(settings).notify
     made._heard, made._looked = {}, time.monotonic()
@@ -85,7 +85,7 @@ def dispatcher(settings):
     made.store.close()
 
 
-def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(dispatcher):
+def test_oldest_runs_are_submitted_one_per_worker(dispatcher):
     for number in range(5):
         dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
     assert dispatcher.step()
@@ -94,9 +94,9 @@ def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(d
     first = dispatcher._given[f"{0:016}"]
     with ClusterFiles(dispatcher.settings).wait_for_notify() as wait:
         first.callbacks[0](first)
-        begun = time.monotonic()
+        start = time.monotonic()
         wait(LONG)
-        assert time.monotonic() - begun < LONG
+        assert time.monotonic() - start < LONG
     dispatcher.store.claim(f"{0:016}", "here/1")
     dispatcher.store.cancel(f"{0:016}")
     first.status = "finished"
@@ -104,8 +104,8 @@ def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(d
     assert [run_id for run_id, *_ in dispatcher._client.given][2:] == [f"{2:016}"]
 
 
-def test_many_runs_that_wait_cost_one_question(dispatcher):
-    """Each question to Dask is a message to its scheduler and back."""
+def test_a_step_with_many_queued_runs_asks_dask_once(dispatcher):
+    """Each query is a round trip to Dask's scheduler."""
     for number in range(60):
         dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
     dispatcher.step()
@@ -115,7 +115,7 @@ def test_many_runs_that_wait_cost_one_question(dispatcher):
     assert dispatcher.store.status(f"{59:016}").state == RunState.QUEUED
 
 
-def test_workers_get_addresses_and_no_folders(dispatcher):
+def test_workers_receive_the_addresses_of_store_and_shared_files(dispatcher):
     dispatcher.store.submit("a" * 16, SMALL, "checksum")
     dispatcher.step()
     ((_, addresses, holder),) = dispatcher._client.given
@@ -123,36 +123,36 @@ def test_workers_get_addresses_and_no_folders(dispatcher):
     assert holder == "here/1"
 
 
-class TestTheBell:
-    def test_who_waits_goes_on_when_somebody_rings_and_not_before(self, settings):
-        place = ClusterFiles(settings)
-        place.make()
-        with place.wait_for_notify() as wait:
-            place.notify()
-            place.notify()
-            begun = time.monotonic()
-            wait(LONG)  # both at once
-            other = subprocess.Popen([sys.executable, "-c", RINGS, str(settings.home)], cwd=REPOSITORY)
+class TestNotify:
+    def test_notify_wakes_a_waiting_process(self, settings):
+        files = ClusterFiles(settings)
+        files.make()
+        with files.wait_for_notify() as wait:
+            files.notify()
+            files.notify()
+            start = time.monotonic()
+            wait(LONG)  # returns at once after both notifications
+            other = subprocess.Popen([sys.executable, "-c", NOTIFY, str(settings.home)], cwd=REPOSITORY)
             wait(LONG)
             assert other.wait(60) == 0
-            assert time.monotonic() - begun < LONG  # neither was waited for in vain
-            begun = time.monotonic()
+            assert time.monotonic() - start < LONG  # neither wait timed out
+            start = time.monotonic()
             wait(0.2)
-            assert time.monotonic() - begun >= 0.2
+            assert time.monotonic() - start >= 0.2
 
-    def test_nobody_is_kept_waiting_where_nobody_listens(self, settings):
-        place = ClusterFiles(settings)
-        place.notify()
-        place.make()
-        with place.wait_for_notify():
-            for _ in range(70_000):  # more than a pipe holds
-                place.notify()
-        place.notify()
-        assert not place.fifo.exists()
+    def test_notify_does_not_block_without_a_reader(self, settings):
+        files = ClusterFiles(settings)
+        files.notify()
+        files.make()
+        with files.wait_for_notify():
+            for _ in range(70_000):  # more than the capacity of a pipe
+                files.notify()
+        files.notify()
+        assert not files.fifo.exists()
 
 
-def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tmp_path, monkeypatch):
-    """Else a run that is asked for meanwhile would wait behind them without a word."""
+def test_warm_up_waits_for_the_installation(dispatcher, tmp_path, monkeypatch):
+    """Otherwise a run that is submitted meanwhile would wait behind the warm-up without a message."""
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     dispatcher._warm = set()
     with setup_status.alone(lambda: None):
@@ -165,10 +165,10 @@ def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tm
     assert len(dispatcher._client.given) == 2
 
 
-def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, monkeypatch):
+def test_remote_workers_are_warmed_up_during_the_installation(dispatcher, tmp_path, monkeypatch):
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
-    there = replace(dispatcher.settings, scheduler="tls://there:1", cluster_key=tmp_path / "key")
-    dispatcher._warm, dispatcher.settings = {"worker 1"}, there
+    remote = replace(dispatcher.settings, scheduler="tls://there:1", cluster_key=tmp_path / "key")
+    dispatcher._warm, dispatcher.settings = {"worker 1"}, remote
     with setup_status.alone(lambda: None):
         setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING)))
         dispatcher.step()
@@ -176,37 +176,37 @@ def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, m
     assert dispatcher.workers == 2
 
 
-def test_a_scheduler_that_was_away_for_long_is_connected_to_again_and_runs_are_given_again(dispatcher, monkeypatch):
+def test_reconnected_scheduler_gets_its_runs_again(dispatcher, monkeypatch):
     dispatcher.store.submit("a" * 16, SMALL, "checksum")
     dispatcher.step()
     dispatcher.store.claim("a" * 16, "here/1")
     dispatcher._client.status = "closed"
     dispatcher._given["a" * 16].status = "cancelled"
 
-    def away(_: Any) -> Any:
+    def unavailable(_: Any) -> Any:
         raise ClusterError("EPSILON_SCHEDULER=tls://there:1 does not answer.")
 
-    monkeypatch.setattr(remote_workers, "connect", away)
-    assert dispatcher.step()  # it goes on trying
+    monkeypatch.setattr(remote_workers, "connect", unavailable)
+    assert dispatcher.step()  # it keeps trying
     assert dispatcher._client.status == "closed"
-    again = Workers(1)
-    monkeypatch.setattr(remote_workers, "connect", lambda _: again)
+    reconnected = FakeClient(1)
+    monkeypatch.setattr(remote_workers, "connect", lambda _: reconnected)
     dispatcher.step()
     dispatcher.step()
-    assert [run_id for run_id, *_ in again.given] == ["a" * 16]
+    assert [run_id for run_id, *_ in reconnected.given] == ["a" * 16]
 
 
-class TestAWorkerOfAnotherMachine:
-    """Whether it is alive is told by its heartbeats' going on, never by their time of day."""
+class TestRemoteWorker:
+    """A worker is alive while its heartbeats change; their time of day does not matter."""
 
     RUN = "a" * 16
 
     @pytest.fixture
     def clock(self, monkeypatch):
-        """This machine's own clock: what passes between two looks of the dispatcher."""
-        hand = [1000.0]
-        monkeypatch.setattr(dispatcher_process.time, "monotonic", lambda: hand[0])
-        return hand
+        """Replace the monotonic clock of the dispatcher; tests add seconds to its only item."""
+        seconds = [1000.0]
+        monkeypatch.setattr(dispatcher_process.time, "monotonic", lambda: seconds[0])
+        return seconds
 
     @pytest.fixture
     def claim(self, dispatcher):
@@ -214,14 +214,14 @@ class TestAWorkerOfAnotherMachine:
         return dispatcher.store.claim(self.RUN, "elsewhere/1")
 
     def beat(self, dispatcher, claim, monkeypatch, hours):
-        """A heartbeat by a machine whose clock is off by so many hours. Raises RunStopped where the run was taken."""
-        honest = time.time
+        """Send a heartbeat from a machine with a clock offset in hours; raise RunStopped if the run was requeued."""
+        real = time.time
         with monkeypatch.context() as patch:
-            patch.setattr(time, "time", lambda: honest() + 3600 * hours)
+            patch.setattr(time, "time", lambda: real() + 3600 * hours)
             dispatcher.store.heartbeat(claim, "training", 0.5)
 
     @pytest.mark.parametrize("hours", [-1, 1])
-    def test_its_clock_may_be_an_hour_off(self, dispatcher, claim, clock, monkeypatch, hours):
+    def test_clock_offset_does_not_change_the_heartbeat_timeout(self, dispatcher, claim, clock, monkeypatch, hours):
         for _ in range(20):
             self.beat(dispatcher, claim, monkeypatch, hours)
             clock[0] += dispatcher_process.LOOK_SECONDS
@@ -231,14 +231,14 @@ class TestAWorkerOfAnotherMachine:
             clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         assert dispatcher.store.status(self.RUN).state == RunState.RUNNING
-        for _ in range(3):  # one look notes the last heartbeat, one passes the limit, one gives the run out
+        for _ in range(3):  # the checks see the last heartbeat, pass the limit, and submit the run
             clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         assert [run_id for run_id, *_ in dispatcher._client.given] == [self.RUN]
         with pytest.raises(RunStopped):
             dispatcher.store.heartbeat(claim, "training", 0.5)
 
-    def test_an_hour_between_two_looks_releases_no_run(self, dispatcher, claim, clock, monkeypatch):
+    def test_an_hour_between_two_checks_requeues_no_run(self, dispatcher, claim, clock, monkeypatch):
         """All processes of a laptop are suspended and resumed together."""
         self.beat(dispatcher, claim, monkeypatch, 0)
         dispatcher.step()
@@ -247,7 +247,7 @@ class TestAWorkerOfAnotherMachine:
         assert dispatcher.store.status(self.RUN).state == RunState.RUNNING
         self.beat(dispatcher, claim, monkeypatch, 0)
 
-    def test_a_run_that_is_taken_costs_the_others_of_its_machine_nothing(self, dispatcher, claim, clock, monkeypatch):
+    def test_requeueing_a_run_keeps_other_runs_of_its_machine(self, dispatcher, claim, clock, monkeypatch):
         dispatcher.store.submit("b" * 16, SMALL, "checksum")
         other = dispatcher.store.claim("b" * 16, "elsewhere/1")
         for _ in range(10):
@@ -258,55 +258,57 @@ class TestAWorkerOfAnotherMachine:
         self.beat(dispatcher, other, monkeypatch, 0)
 
 
-def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
-    """What could not be written is written once it is back."""
+def test_dispatcher_survives_an_unavailable_database(dispatcher, monkeypatch):
+    """The dispatcher writes the failure once the database is available again."""
     dispatcher.store.submit("a" * 16, SMALL, "checksum")
     dispatcher.step()
     dispatcher._given["a" * 16].status = "error"
 
-    def away(*_: Any, **__: Any) -> Any:
+    def unavailable(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("The database postgresql://there cannot be reached: nothing answers there.")
 
     with monkeypatch.context() as patch:
         patch.setattr(dispatcher_process.time, "sleep", lambda _: None)
         for name in ("fail", "unfinished", "release"):
-            patch.setattr(dispatcher.store, name, away)
-        assert dispatcher.step()  # it goes on trying
+            patch.setattr(dispatcher.store, name, unavailable)
+        assert dispatcher.step()  # it keeps trying
         dispatcher.requeue_all()
     dispatcher.step()
     assert "crashed several times" in dispatcher.store.status("a" * 16).error
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the time at which a process started does not move")
-def test_a_clock_that_is_set_ends_no_cluster(settings, monkeypatch):
-    """psutil's time at which a process started moves with the machine's clock, by the hour that it is set."""
-    place, honest = ClusterFiles(settings), psutil.Process.create_time
-    place.make()
-    place.add_owner(os.getpid())
-    place.write_ready(1)
-    monkeypatch.setattr(psutil.Process, "create_time", lambda self: honest(self) + 3600)
-    assert place.living_owners() == [os.getpid()]
-    assert place.process().pid == os.getpid()
+@pytest.mark.skipif(sys.platform != "linux", reason="on other systems the start time of a process does not move")
+def test_owners_and_process_survive_a_changed_clock(settings, monkeypatch):
+    """On Linux, psutil's start time of a process moves with the machine's clock."""
+    files, real = ClusterFiles(settings), psutil.Process.create_time
+    files.make()
+    files.add_owner(os.getpid())
+    files.write_ready(1)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + 3600)
+    assert files.living_owners() == [os.getpid()]
+    assert files.process().pid == os.getpid()
 
 
-def test_an_owner_is_there_whole_while_it_says_again_that_it_is(settings):
-    """Each request says so, and wakes the cluster, which looks during the next: an owner that was half written was
-    taken for one that has ended, and the cluster ended with it."""
-    place = ClusterFiles(settings)
-    place.make()
-    place.add_owner(os.getpid())
-    over = threading.Event()
+def test_add_owner_is_atomic(settings):
+    """A partly written owner file must never look like an ended owner, which would end the cluster.
 
-    def say() -> None:
-        while not over.is_set():
-            place.add_owner(os.getpid())
+    Each request writes the file and notifies the cluster, which may read it during the next request.
+    """
+    files = ClusterFiles(settings)
+    files.make()
+    files.add_owner(os.getpid())
+    stop = threading.Event()
 
-    saying = threading.Thread(target=say)
-    saying.start()
+    def add_owner() -> None:
+        while not stop.is_set():
+            files.add_owner(os.getpid())
+
+    thread = threading.Thread(target=add_owner)
+    thread.start()
     try:
-        seen = [place.living_owners() for _ in range(5_000)]
+        results = [files.living_owners() for _ in range(5_000)]
     finally:
-        over.set()
-        saying.join()
-    assert all(found == [os.getpid()] for found in seen)
-    assert [path.name for path in place.folder.glob("owner-*")] == []
+        stop.set()
+        thread.join()
+    assert all(owners == [os.getpid()] for owners in results)
+    assert [path.name for path in files.folder.glob("owner-*")] == []

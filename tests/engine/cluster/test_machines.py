@@ -1,6 +1,6 @@
-"""A cluster of several machines: database, scheduler, two workers, an app, each with a home and a network of its own.
+"""A cluster of five machines: database, scheduler, two workers and an app, each with its own home and network.
 
-They share a folder for the files that runs share, as machines share a network drive.
+They share a folder for the files of runs, like a network drive.
 """
 
 import dataclasses
@@ -44,45 +44,45 @@ MOST_SECONDS = 300
 def wait_for(condition: Callable[[], object], site: "Site") -> None:
     end = time.monotonic() + MOST_SECONDS
     while not condition():
-        assert time.monotonic() < end, site.said()
+        assert time.monotonic() < end, site.logs()
         time.sleep(0.2)
 
 
 @dataclass
 class Site:
-    """Five machines and what each of them is told. named: the environment of all."""
+    """Five machines, the environment variables of all, and the store."""
 
     machines: dict[str, Host]
-    named: dict[str, str]
+    environment: dict[str, str]
     store: RunStore
 
     def engine(self, name: str, *words: str) -> str:
-        """What a verb prints on a machine."""
-        done = self.machines[name].ask([sys.executable, "-m", "engine", *words], self.named)
+        """Return the output of a command on a machine."""
+        done = self.machines[name].ask([sys.executable, "-m", "engine", *words], self.environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def begin(self, name: str, *words: str) -> None:
-        """Start a verb that goes on."""
-        self.machines[name].start([sys.executable, "-m", "engine", *words], self.named)
+        """Start a command that does not end."""
+        self.machines[name].start([sys.executable, "-m", "engine", *words], self.environment)
 
     def submit(self, config: SimulationConfig) -> str:
-        """Have it run from the app's machine; its identity."""
+        """Submit a run from the app's machine and return its identity."""
         words = shlex.split(command_line(config))[4:]
         return json.loads(self.engine("app", "submit", *words, "--json"))["run_id"]
 
     def workers(self) -> list[str]:
-        """Machines with a worker that the scheduler knows and gives runs to."""
+        """Return the machines with a worker of this version that the scheduler knows."""
         return sorted(self.doing())
 
     def doing(self) -> dict[str, str]:
-        """What each of them is at."""
+        """Return the activity of the worker on each machine."""
         rows = json.loads(self.engine("app", "cluster", "show", "--json"))["workers"]
         by_address = {host.address: name for name, host in self.machines.items()}
         return {by_address[row["address"].split("/")[2].rsplit(":")[0]]: row["doing"] for row in rows if row["fits"]}
 
-    def said(self) -> str:
-        """The logs of all machines, for a test that fails."""
+    def logs(self) -> str:
+        """Return the logs of all machines, for the message of a failed test."""
         return "\n".join(
             f"{each}:\n{each.log.read_text()[-3000:]}" for each in self.machines.values() if each.log.exists()
         )
@@ -98,7 +98,7 @@ def site(tmp_path, postgresql_server, monkeypatch):
             remote_workers.make_key(key)
             shared.mkdir()
             url = server.fresh()
-            named = {
+            environment = {
                 "EPSILON_STORE_URL": url,
                 "EPSILON_ARTEFACTS": str(shared),
                 "EPSILON_CLUSTER_KEY": str(key),
@@ -106,11 +106,11 @@ def site(tmp_path, postgresql_server, monkeypatch):
                 "EPSILON_DATA_DIR": "",
             }
             store = RunStore(url)
-            yield Site(machines, named, store)
+            yield Site(machines, environment, store)
             store.close()
 
 
-def test_a_worker_that_compiles_is_not_idle():
+def test_warm_up_is_not_idle():
     assert remote_workers.doing([]) == "idle"
     assert remote_workers.doing(["1a2b-app/7-1"]) == "computing a run"
     assert remote_workers.doing([f"{remote_workers.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("warming up")
@@ -118,31 +118,31 @@ def test_a_worker_that_compiles_is_not_idle():
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1500)
-def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
+def test_runs_survive_disconnected_machines(site, trained_settings):
     site.begin("sched", "cluster", "scheduler", "--host", site.machines["sched"].address)
     for name in ("one", "two"):
         site.begin(name, "cluster", "worker", "--workers", "1")
     wait_for(lambda: site.workers() == ["one", "two"], site)
 
-    old = site.machines["app"].ask([sys.executable, "-c", OLD], site.named)
+    old = site.machines["app"].ask([sys.executable, "-c", OLD], site.environment)
     assert old.returncode == 2
-    served, _, asking = old.stderr.partition("this is")
+    served, _, client = old.stderr.partition("this is")
     assert remote_workers.OURS in served
-    assert all(part in asking for part in (" 0.1.0 (engine ", "one version"))
+    assert all(part in client for part in (" 0.1.0 (engine ", "one version"))
 
     configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
     first, second = (site.submit(config) for config in configs)
-    wait_for(lambda: all(len(site.store.records(each)) >= 2 for each in (first, second)), site)
+    wait_for(lambda: all(len(site.store.records(run_id)) >= 2 for run_id in (first, second)), site)
     assert site.doing() == dict.fromkeys(("one", "two"), "computing a run")
     site.machines["one"].cut_off()
     try:
-        wait_for(lambda: all(site.store.status(each).state == RunState.DONE for each in (first, second)), site)
+        wait_for(lambda: all(site.store.status(run_id).state == RunState.DONE for run_id in (first, second)), site)
     finally:
         site.machines["one"].bring_back()
     for run_id, config in zip((first, second), configs, strict=True):
-        told = [dataclasses.replace(record, seconds=0.0) for record in site.store.records(run_id)]
-        alone = [dataclasses.replace(record, seconds=0.0) for record in simulate(config, trained_settings)]
-        assert told == alone  # none lost, none doubled, ε as it was spent
+        stored = [dataclasses.replace(record, seconds=0.0) for record in site.store.records(run_id)]
+        expected = [dataclasses.replace(record, seconds=0.0) for record in simulate(config, trained_settings)]
+        assert stored == expected  # no record is lost or duplicated, and ε is equal
     wait_for(lambda: site.workers() == ["one", "two"], site)
 
     site.machines["two"].cut_off()
@@ -153,21 +153,21 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     assert "runs.sqlite" not in set().union(*homes.values())
 
 
-def answered(host: str, port: int, known: ssl.SSLContext | None) -> bool:
-    """Whether a scheduler says anything to somebody with this certificate; it speaks first."""
+def answered(host: str, port: int, context: ssl.SSLContext | None) -> bool:
+    """Return whether a scheduler, which speaks first, answers a client with this TLS context (None: without TLS)."""
     with socket.create_connection((host, port), timeout=10) as plain:
         try:
-            if known is None:
+            if context is None:
                 plain.sendall(bytes(64))
-                return plain.recv(1) not in (b"", b"\x15")  # TLS's alert is no answer
-            known.check_hostname = False
-            with known.wrap_socket(plain) as secured:
+                return plain.recv(1) not in (b"", b"\x15")  # a TLS alert is not an answer
+            context.check_hostname = False
+            with context.wrap_socket(plain) as secured:
                 return bool(secured.recv(1))
-        except OSError:  # what ssl raises is one too
+        except OSError:  # includes ssl.SSLError
             return False
 
 
-class TestTheKey:
+class TestClusterKey:
     @pytest.fixture
     def key(self, tmp_path) -> Path:
         path = tmp_path / "key.pem"
@@ -178,20 +178,20 @@ class TestTheKey:
     def joined(self, settings, key) -> Settings:
         return dataclasses.replace(settings, scheduler="tls://127.0.0.1:1", cluster_key=key)
 
-    def test_it_is_its_owners_and_is_never_written_over(self, key):
+    def test_key_file_is_private_and_never_overwritten(self, key):
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         before = key.read_bytes()
         with pytest.raises(InvalidConfig, match="exists already"):
             remote_workers.make_key(key)
         assert key.read_bytes() == before
 
-    def test_one_that_others_may_read_is_refused(self, joined, key):
+    def test_a_key_readable_by_others_is_refused(self, joined, key):
         key.chmod(0o640)
         with pytest.raises(InvalidConfig, match="chmod 600"):
             remote_workers.security(joined)
 
     @pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-    def test_one_that_is_none_is_refused(self, joined, key, text):
+    def test_an_invalid_or_missing_key_is_refused(self, joined, key, text):
         key.write_text(text)
         with pytest.raises(InvalidConfig, match=f"EPSILON_CLUSTER_KEY={key} contains no valid cluster key"):
             remote_workers.security(joined)
@@ -199,18 +199,18 @@ class TestTheKey:
         with pytest.raises(InvalidConfig, match="contains no valid cluster key"):
             remote_workers.security(joined)
 
-    def test_who_has_another_key_or_none_reaches_nothing(self, joined, key, tmp_path, monkeypatch):
+    def test_scheduler_refuses_another_key_and_no_key(self, joined, key, tmp_path, monkeypatch):
         from distributed import LocalCluster
 
         monkeypatch.setattr(remote_workers, "_CONNECT_SECONDS", 2)
-        kept = remote_workers.security(joined)
+        security = remote_workers.security(joined)
         with LocalCluster(
-            n_workers=1, processes=False, security=kept, host="127.0.0.1", protocol="tls", dashboard_address=None
+            n_workers=1, processes=False, security=security, host="127.0.0.1", protocol="tls", dashboard_address=None
         ) as cluster:
             ours = dataclasses.replace(joined, scheduler=cluster.scheduler_address)
             with remote_workers.connect(ours) as client:
                 assert client.submit(sum, [1, 2]).result() == 3
-                assert remote_workers.members(client) == {}  # it is not said to be of this version
+                assert remote_workers.members(client) == {}  # its worker does not announce this version
             other = tmp_path / "other.pem"
             remote_workers.make_key(other)
             with pytest.raises(ClusterError, match="another key"):
@@ -222,15 +222,17 @@ class TestTheKey:
             assert not answered(host, int(port), without)
             assert not answered(host, int(port), None)
 
-    def test_a_scheduler_that_is_away_is_said_in_a_sentence(self, joined):
+    def test_an_unreachable_scheduler_raises_cluster_error(self, joined):
         joined.home.mkdir()
-        with pytest.raises(ClusterError) as told:
+        with pytest.raises(ClusterError) as error:
             supervisor.ensure_cluster(joined)
-        said = str(told.value)
-        assert all(part in said for part in ("cannot start", "EPSILON_SCHEDULER=tls://127.0.0.1:1 ", "does not answer"))
+        message = str(error.value)
+        assert all(
+            part in message for part in ("cannot start", "EPSILON_SCHEDULER=tls://127.0.0.1:1 ", "does not answer")
+        )
 
     @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"address": 1}', '{"address": "tcp://127.0.0.1:1"}'])
-    def test_a_schedulers_file_that_is_not_there_or_is_none_is_said(self, joined, tmp_path, text):
+    def test_an_invalid_or_missing_scheduler_file_raises_cluster_error(self, joined, tmp_path, text):
         file = tmp_path / "scheduler.json"
         if text is not None:
             file.write_text(text)

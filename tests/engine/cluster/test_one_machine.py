@@ -1,5 +1,7 @@
-"""A cluster whose members are processes of one machine, with homes of their own: its address in a file, a scheduler
-that is killed, and workers whose clocks are set while they compute (libfaketime)."""
+"""A cluster of processes on one machine, each with its own home, and with the scheduler's address in a file.
+
+The scheduler is killed, and libfaketime changes the clocks of the workers while they compute.
+"""
 
 import contextlib
 import glob
@@ -23,11 +25,17 @@ from tests.engine.reliability.disturbed import LONG, App, Watch, alone
 DAY = 86_400
 MOST_SECONDS = 300
 WORKERS = ("behind", "ahead")
-"""Names of the workers, after the clocks that they get."""
+"""Names of the workers, after their clocks."""
 
 
 class Members:
-    """Scheduler, workers and an app. folder: theirs, with a home for each; encoded: see :mod:`tests.conftest`."""
+    """Scheduler, workers and an app.
+
+    Args:
+        folder: Their folder, with a home for each.
+        encoded: See :mod:`tests.conftest`.
+        store_url: Address of the app's database.
+    """
 
     def __init__(self, folder: Path, encoded: Path, store_url: str) -> None:
         self.folder, self.encoded = folder, encoded
@@ -36,7 +44,7 @@ class Members:
         key, shared = folder / "key.pem", folder / "shared"
         remote_workers.make_key(key)
         shared.mkdir()
-        self.named = {
+        self.environment = {
             "EPSILON_STORE_URL": store_url,
             "EPSILON_ARTEFACTS": str(shared),
             "EPSILON_CLUSTER_KEY": str(key),
@@ -54,11 +62,11 @@ class Members:
         self._start(name, ["worker", "--workers", "1"], environment)
 
     def clock(self, name: str) -> Path:
-        """Return the file that says by how many seconds a worker's clock is set."""
+        """Return the file with the offset of a worker's clock in seconds."""
         return self.folder / f"{name}.clock"
 
-    def said(self, name: str) -> str:
-        """The log of a member."""
+    def log(self, name: str) -> str:
+        """Return the log of a member."""
         return (self.folder / f"{name}.log").read_text()
 
     def _start(self, name: str, words: list[str], environment: dict[str, str]) -> None:
@@ -66,14 +74,14 @@ class Members:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", "engine", "cluster", *words],
                 cwd=REPOSITORY,
-                env=os.environ | self.named | {"EPSILON_HOME": str(self.folder / name)} | environment,
+                env=os.environ | self.environment | {"EPSILON_HOME": str(self.folder / name)} | environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
     def kill(self, name: str) -> None:
-        """It, and all that it has started."""
+        """Kill a member and all processes that it has started."""
         process = self.running.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -90,25 +98,25 @@ def settings_of_app(tmp_path_factory, encoded) -> Settings:
 
 @pytest.fixture(scope="session")
 def faketime() -> str:
-    """Path of the library that sets the clock of one process."""
-    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-    if not found:
-        (pytest.fail if in_ci() else pytest.skip)("libfaketime is not here (Debian: apt-get install libfaketime)")
-    return found[0]
+    """Return the path of the library that changes the clock of one process."""
+    paths = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+    if not paths:
+        (pytest.fail if in_ci() else pytest.skip)("libfaketime is not installed (Debian: apt-get install libfaketime)")
+    return paths[0]
 
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory, encoded, settings_of_app, faketime):
-    """A scheduler and two workers, which were started first and waited for it. Their clocks stand in files."""
+    """Return a scheduler and two workers, which started first and waited for it. Files set their clocks."""
     made = Members(tmp_path_factory.mktemp("members"), encoded, settings_of_app.store_url)
     try:
         for name in WORKERS:
             made.clock(name).write_text("+0")
             fake = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(made.clock(name)), "FAKETIME_NO_CACHE": "1"}
             made.work(name, **fake, FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1")
-        wait_for(lambda: all("Retrying until it succeeds" in made.said(name) for name in WORKERS), MOST_SECONDS)
+        wait_for(lambda: all("Retrying until it succeeds" in made.log(name) for name in WORKERS), MOST_SECONDS)
         made.schedule()
-        wait_for(lambda: all("1 worker ready for" in made.said(name) for name in WORKERS), MOST_SECONDS)
+        wait_for(lambda: all("1 worker ready for" in made.log(name) for name in WORKERS), MOST_SECONDS)
         yield made
     finally:
         for name in list(made.running):
@@ -121,8 +129,8 @@ def undisturbed(encoded, tmp_path_factory):
 
 
 def test_runs_survive_changed_clocks_and_a_killed_scheduler(members, settings_of_app, undisturbed):
-    """Each clock is set by a day, to either side; the monotonic clock goes on, as it does where a clock is set."""
-    app, watch = App(settings_of_app, LONG, **members.named), Watch(settings_of_app, LONG)
+    """One clock goes back by a day and one forward. The monotonic clock continues, as on a real machine."""
+    app, watch = App(settings_of_app, LONG, **members.environment), Watch(settings_of_app, LONG)
     try:
         watch.until(4)
         for name, days in zip(WORKERS, (-1, 1), strict=True):
@@ -142,9 +150,9 @@ def test_runs_survive_changed_clocks_and_a_killed_scheduler(members, settings_of
 
 
 def test_ctrl_c_ends_workers_without_a_traceback(members):
-    """A terminal sends it to all processes at once."""
+    """A terminal sends SIGINT to all processes at once."""
     name = WORKERS[1]
-    log = members.said(name)
+    log = members.log(name)
     process = members.running.pop(name)
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)
@@ -152,4 +160,4 @@ def test_ctrl_c_ends_workers_without_a_traceback(members):
     _, left = psutil.wait_procs(family, MOST_SECONDS)
     assert left == []
     assert "1 worker ready for" in log
-    assert members.said(name) == log, "nothing is printed"
+    assert members.log(name) == log, "nothing is printed"

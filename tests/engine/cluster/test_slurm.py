@@ -1,7 +1,6 @@
-"""The recipe for Slurm of docs/deploy.md, as it stands there, with stand-ins for Slurm's commands that start jobs at
-once.
+"""The Slurm recipe of docs/deploy.md, with fakes of Slurm's commands that start jobs at once.
 
-dask-jobqueue is in none of our lists: it is installed into a folder of the test's own, beside our Dask.
+dask-jobqueue is not a dependency of the project: the test installs it into its own folder.
 """
 
 import os
@@ -41,7 +40,7 @@ exit 0
 
 @pytest.fixture
 def slurm(tmp_path):
-    """The environment of somebody who has Slurm's commands; all of its jobs end with the test."""
+    """Return environment variables with the fakes of Slurm's commands, and cancel all jobs after the test."""
     jobs, programs = tmp_path / "jobs", tmp_path / "programs"
     for folder in (jobs, programs):
         folder.mkdir()
@@ -56,7 +55,7 @@ def slurm(tmp_path):
 
 @pytest.fixture
 def jobqueue(tmp_path):
-    """The folder that has it."""
+    """Return a folder with dask-jobqueue installed."""
     folder = tmp_path / "jobqueue"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), JOBQUEUE]
     if (done := subprocess.run(pip, capture_output=True, text=True, check=False)).returncode:
@@ -67,24 +66,24 @@ def jobqueue(tmp_path):
 
 
 def recipe(port: int) -> str:
-    """The code of the text, for loopback."""
+    """Return the code of the recipe, with a scheduler on the loopback address."""
     text = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?SLURMCluster.*?)```", text, re.DOTALL)
-    here = code.replace('{"port": remote_workers.PORT,', f'{{"host": "127.0.0.1", "port": {port},')
-    assert here != code
-    return here
+    local = code.replace('{"port": remote_workers.PORT,', f'{{"host": "127.0.0.1", "port": {port},')
+    assert local != code
+    return local
 
 
-def test_it_is_python_of_this_program():
+def test_recipe_is_valid_python():
     compile(recipe(1), "docs/deploy.md", "exec")
 
 
 @pytest.mark.nightly
-def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tmp_path):
+def test_one_job_per_run_computes_the_runs(trained_settings, slurm, jobqueue, tmp_path):
     key, port = tmp_path / "key.pem", free_port()
     remote_workers.make_key(key)
-    here = os.environ | slurm
-    here |= {
+    environment = os.environ | slurm
+    environment |= {
         "EPSILON_HOME": str(trained_settings.home),
         "EPSILON_STORE_URL": trained_settings.store_url,
         "EPSILON_DATA_DIR": "",
@@ -94,24 +93,30 @@ def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tm
     }
     app = Application(trained_settings)
     log = (tmp_path / "log").open("wb")
-    keeper = subprocess.Popen(
-        [sys.executable, "-c", recipe(port)], cwd=REPOSITORY, env=here, stdout=log, stderr=log, start_new_session=True
+    scheduler = subprocess.Popen(
+        [sys.executable, "-c", recipe(port)],
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
     try:
         for config in CONFIGS:
             words = shlex.split(command_line(config))[4:]
             submit = [sys.executable, "-m", "engine", "submit", *words]
             wait_for(
-                lambda submit=submit: not subprocess.run(submit, cwd=REPOSITORY, env=here).returncode, MOST_SECONDS
+                lambda submit=submit: not subprocess.run(submit, cwd=REPOSITORY, env=environment).returncode,
+                MOST_SECONDS,
             )
         wait_for(
-            lambda: all(app.queries.status(app.queries.identity(each)).state == RunState.DONE for each in CONFIGS),
+            lambda: all(app.queries.status(app.queries.identity(config)).state == RunState.DONE for config in CONFIGS),
             MOST_SECONDS,
         )
         assert len(list((tmp_path / "jobs").glob("*.sh"))) == len(CONFIGS)
     finally:
-        keeper.terminate()
-        keeper.wait()
+        scheduler.terminate()
+        scheduler.wait()
         log.close()
         app.close()
         sys.stderr.write((tmp_path / "log").read_text()[-3000:])

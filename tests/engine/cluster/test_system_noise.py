@@ -1,4 +1,4 @@
-"""Noise from the operating system: never twice the same, the same again where a run goes on, and gone when it ends."""
+"""Noise from the operating system: unique per run, repeated when a run resumes, with keys destroyed at its end."""
 
 import base64
 import contextlib
@@ -40,10 +40,10 @@ def timeless(records):
 
 
 class Killed(BaseException):
-    """Stands for kill -9: nothing that catches errors sees it."""
+    """A simulated kill -9, which no handler of errors catches."""
 
 
-class Place:
+class Home:
     """A home in which runs are computed in this process, without a cluster."""
 
     def __init__(self, settings, monkeypatch) -> None:
@@ -58,9 +58,14 @@ class Place:
         compute(self.id, self.settings, "here")
         return self.runs.queries.get(self.id)
 
-    def interrupt(self, records: int, how: Callable[[], None], *, saved: bool = True) -> bytes:
-        """Compute until so many records are written, then ``how``; saved: whether the checkpoint of the last one is
-        too. The keys that were there."""
+    def interrupt(self, records: int, stop: Callable[[], None], *, saved: bool = True) -> bytes:
+        """Compute a run, interrupt it, and return its keys.
+
+        Args:
+            records: Number of records to write before the interruption.
+            stop: Interrupts the run.
+            saved: Whether the checkpoint of the last record is saved too.
+        """
         save, count = Checkpoint.save, []
 
         def interrupted(self: Checkpoint, path) -> None:
@@ -68,7 +73,7 @@ class Place:
             if saved or len(count) < records:
                 save(self, path)
             if len(count) == records:
-                how()
+                stop()
 
         with self._patch.context() as patch:
             patch.setattr(Checkpoint, "save", interrupted)
@@ -82,23 +87,23 @@ class Place:
 
 
 @pytest.fixture
-def place(trained_settings, monkeypatch):
-    made = Place(trained_settings, monkeypatch)
+def home(trained_settings, monkeypatch):
+    made = Home(trained_settings, monkeypatch)
     yield made
     made.runs.close()
 
 
-def killed() -> None:
+def kill() -> None:
     raise Killed
 
 
-def test_without_noise_there_is_nothing_to_keep_secret():
+def test_noise_source_is_ignored_without_noise():
     assert PrivacyConfig(noise_multiplier=0, noise_source="system") == PrivacyConfig(noise_multiplier=0)
     assert CONFIG != SEEDED_TWIN
     assert run_id(CONFIG, "0" * 64) != run_id(SEEDED_TWIN, "0" * 64)
 
 
-def test_two_runs_differ_and_both_pass_their_check(trained_settings):
+def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_settings):
     first, second = (list(simulate(CONFIG, trained_settings)) for _ in range(2))
     assert first[-1].loss != second[-1].loss
     assert first[-1].examples_seen != second[-1].examples_seen or first[3].loss != second[3].loss
@@ -112,7 +117,7 @@ def test_two_runs_differ_and_both_pass_their_check(trained_settings):
     assert seeded.privacy.epsilon == first[0].privacy.epsilon
 
 
-def test_a_run_that_goes_on_draws_the_same_again(trained_settings):
+def test_a_resumed_run_repeats_its_noise_with_its_secrets_only(trained_settings):
     secrets, kept = Secrets.drawn(), []
     whole = timeless(simulate(CONFIG, trained_settings, secrets=secrets, on_checkpoint=kept.append))
     rest = timeless(simulate(CONFIG, trained_settings, secrets=secrets, resume=kept[3]))
@@ -121,41 +126,41 @@ def test_a_run_that_goes_on_draws_the_same_again(trained_settings):
     assert others != whole[4:]
 
 
-class TestTheWorker:
-    def test_the_keys_are_gone_when_the_run_ends(self, place):
-        run = place.compute()
+class TestWorker:
+    def test_keys_are_destroyed_when_the_run_ends(self, home):
+        run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
         assert run.provenance.noise_source == "system"
         assert "--noise-source system" in run.provenance.command
-        assert not list(place.checkpoint.parent.iterdir())
+        assert not list(home.checkpoint.parent.iterdir())
 
-    def test_a_run_whose_worker_died_goes_on_with_its_keys(self, place):
-        keys = place.interrupt(4, killed)
-        assert len(place.runs.queries.rounds(place.id)) == 4
-        assert stat.S_IMODE(place.keys.stat().st_mode) == 0o600
-        run = place.compute()
+    def test_a_run_of_a_killed_worker_resumes_with_its_keys(self, home):
+        keys = home.interrupt(4, kill)
+        assert len(home.runs.queries.rounds(home.id)) == 4
+        assert stat.S_IMODE(home.keys.stat().st_mode) == 0o600
+        run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == place.undisturbed(keys)
-        assert not place.keys.exists()
+        assert timeless(run.records) == home.undisturbed(keys)
+        assert not home.keys.exists()
 
     @pytest.mark.parametrize("records", [1, 3])
-    def test_so_does_one_that_died_between_a_record_and_its_checkpoint(self, place, records):
-        keys = place.interrupt(records, killed, saved=False)
-        assert len(place.runs.queries.rounds(place.id)) == records
-        run = place.compute()
+    def test_a_run_killed_between_record_and_checkpoint_resumes_with_its_keys(self, home, records):
+        keys = home.interrupt(records, kill, saved=False)
+        assert len(home.runs.queries.rounds(home.id)) == records
+        run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == place.undisturbed(keys)
+        assert timeless(run.records) == home.undisturbed(keys)
 
-    def test_a_run_that_is_cancelled_and_taken_up_goes_on_with_its_keys(self, place):
-        keys = place.interrupt(3, lambda: place.runs.runs.cancel(place.id))
-        assert place.runs.queries.status(place.id).state == RunState.CANCELLED
-        assert place.keys.read_bytes() == keys
-        run = place.compute()
+    def test_a_cancelled_run_resumes_with_its_keys(self, home):
+        keys = home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
+        assert home.runs.queries.status(home.id).state == RunState.CANCELLED
+        assert home.keys.read_bytes() == keys
+        run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == place.undisturbed(keys)
+        assert timeless(run.records) == home.undisturbed(keys)
 
     @pytest.mark.parametrize(
-        ("damage", "words"),
+        ("damage", "message"),
         [
             (lambda path: path.unlink(), "The noise keys of this run are missing"),
             (lambda path: path.write_bytes(b"short"), "are damaged"),
@@ -163,32 +168,32 @@ class TestTheWorker:
             (lambda path: path.write_bytes(b""), "are damaged"),
         ],
     )
-    def test_without_its_keys_it_fails_and_loses_nothing(self, place, damage, words):
-        place.interrupt(3, killed)
-        before, saved = place.runs.queries.rounds(place.id), place.checkpoint.read_bytes()
-        damage(place.keys)
-        run = place.compute()
+    def test_a_run_without_its_keys_fails_and_keeps_its_records(self, home, damage, message):
+        home.interrupt(3, kill)
+        before, saved = home.runs.queries.rounds(home.id), home.checkpoint.read_bytes()
+        damage(home.keys)
+        run = home.compute()
         assert run.status.state == RunState.FAILED
-        assert words in run.status.error
+        assert message in run.status.error
         assert "\n" not in run.status.error
         assert run.records == before
-        assert place.checkpoint.read_bytes() == saved
+        assert home.checkpoint.read_bytes() == saved
 
-    def test_its_keys_are_deleted_with_it(self, place):
-        place.interrupt(2, lambda: place.runs.runs.cancel(place.id))
-        assert place.keys.exists()
-        place.runs.runs.delete(place.id)
-        assert not list(place.checkpoint.parent.iterdir())
+    def test_deleting_a_run_destroys_its_keys(self, home):
+        home.interrupt(2, lambda: home.runs.runs.cancel(home.id))
+        assert home.keys.exists()
+        home.runs.runs.delete(home.id)
+        assert not list(home.checkpoint.parent.iterdir())
 
-    def test_its_keys_stand_nowhere_else(self, place, caplog):
+    def test_keys_are_stored_in_their_file_only(self, home, caplog):
         caplog.set_level(logging.DEBUG)
-        keys = place.interrupt(3, killed)
-        checkpoint = place.checkpoint.read_bytes()
-        run = place.compute()
-        path = place.runs.runs.publish(place.id)
+        keys = home.interrupt(3, kill)
+        checkpoint = home.checkpoint.read_bytes()
+        run = home.compute()
+        path = home.runs.runs.publish(home.id)
         derived = Secrets(keys).of(part=0).stream("noise", step=0).key
-        stored = [each.read_bytes() for each in place.settings.home.iterdir() if each.is_file()]
-        assert any(place.id.encode() in each for each in stored)
+        stored = [each.read_bytes() for each in home.settings.home.iterdir() if each.is_file()]
+        assert any(home.id.encode() in each for each in stored)
         everything = [checkpoint, path.read_bytes(), caplog.text.encode(), repr(run).encode(), *stored]
         everything.append(json.dumps([each.to_dict() for each in run.records]).encode())
         for secret in (keys, derived):
@@ -202,8 +207,8 @@ class TestTheWorker:
             assert not any(form in one for form in forms for one in everything)
 
 
-class TestTheFile:
-    def test_what_it_keeps_is_there_again(self, tmp_path):
+class TestKeyFile:
+    def test_secrets_for_returns_the_stored_secrets(self, tmp_path):
         path = tmp_path / "checkpoints" / "run.key"
         first = noise_keys.secrets_for(path, begun=False)
         assert noise_keys.secrets_for(path, begun=False) == first == noise_keys.secrets_for(path, begun=True)
@@ -211,7 +216,7 @@ class TestTheFile:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert noise_keys.secrets_for(tmp_path / "another.key", begun=False) != first
 
-    def test_nobody_else_may_read_it_whatever_the_umask(self, tmp_path):
+    def test_key_file_is_private_with_any_umask(self, tmp_path):
         before = os.umask(0)
         try:
             noise_keys.secrets_for(tmp_path / "run.key", begun=False)
@@ -219,24 +224,24 @@ class TestTheFile:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "run.key").stat().st_mode) == 0o600
 
-    def test_it_is_written_over_before_it_goes(self, tmp_path):
-        """Another name of the same file sees what became of it."""
+    def test_destroy_overwrites_the_key_file(self, tmp_path):
+        """A hard link to the file shows its last content."""
         path, other = tmp_path / "run.key", tmp_path / "other"
         noise_keys.secrets_for(path, begun=False)
         other.hardlink_to(path)
         noise_keys.destroy(path)
         assert not path.exists()
         assert other.read_bytes() == bytes(32)
-        noise_keys.destroy(path)  # nothing is there: nothing to do
+        noise_keys.destroy(path)  # no error for a missing file
 
-    def test_a_onethat_cannot_be_written_is_said(self, tmp_path):
+    def test_an_unwritable_key_file_raises_store_error(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(StoreError, match="cannot be saved"):
             noise_keys.secrets_for(tmp_path / "file" / "run.key", begun=False)
 
 
-def ended(settings) -> str:
-    """A run with noise from the system that is done, with made-up records; its identity."""
+def finished_run(settings) -> str:
+    """Store a finished run with noise from the system and made-up records; return its identity."""
     store, checksum = RunStore(settings.store_url), corpus.resolve(CONFIG.corpus, settings).checksum
     identity = run_id(CONFIG, checksum)
     store.submit(identity, CONFIG, checksum)
@@ -248,25 +253,25 @@ def ended(settings) -> str:
     return identity
 
 
-def test_it_cannot_be_run_again(place):
-    identity = ended(place.settings)
+def test_a_finished_run_cannot_be_rerun(home):
+    identity = finished_run(home.settings)
     with pytest.raises(InvalidConfig, match=f"{identity} .*noise_source='system'.*keys"):
-        place.runs.runs.resubmit(CONFIG)
-    place.runs.runs.publish(identity)
+        home.runs.runs.resubmit(CONFIG)
+    home.runs.runs.publish(identity)
     with pytest.raises(InvalidConfig, match="its keys were destroyed"):
-        place.runs.runs.resubmit(CONFIG)
-    assert [run.run_id for run in place.runs.queries.recent()] == [identity]
+        home.runs.runs.resubmit(CONFIG)
+    assert [run.run_id for run in home.runs.queries.recent()] == [identity]
 
 
-def test_a_shell_is_told_so(place, monkeypatch, capsys):
+def test_rerun_command_is_exit_code_2_and_one_sentence(home, monkeypatch, capsys):
     from engine.cli.main import main
 
-    identity = ended(place.settings)
-    monkeypatch.setenv("EPSILON_HOME", str(place.settings.home))
-    monkeypatch.setenv("EPSILON_STORE_URL", place.settings.store_url)
+    identity = finished_run(home.settings)
+    monkeypatch.setenv("EPSILON_HOME", str(home.settings.home))
+    monkeypatch.setenv("EPSILON_STORE_URL", home.settings.store_url)
     monkeypatch.setattr("sys.argv", ["engine", "again", identity])
     assert main() == 2
-    said = capsys.readouterr()
-    assert all(part in said.err for part in (identity, "noise_source='system'", "another seed"))
-    assert len(said.err.strip().splitlines()) == 1
-    assert not said.out
+    printed = capsys.readouterr()
+    assert all(part in printed.err for part in (identity, "noise_source='system'", "another seed"))
+    assert len(printed.err.strip().splitlines()) == 1
+    assert not printed.out

@@ -19,14 +19,14 @@ def column_file(tags: list[str], separator: str = " ", copies: int = 1) -> bytes
 
 
 @pytest.mark.parametrize("tags", [IOB1, BIO2, BIOES, BILOU])
-def test_every_scheme_is_read_as_bio2(tags):
+def test_all_schemes_are_read_as_bio2(tags):
     (sentence,) = conll.read(column_file(tags), "file")
     assert list(sentence.tags) == BIO2
     assert sentence.tokens == ("w0", "w1", "w2", "w3", "w4", "w5")
 
 
 @pytest.mark.parametrize("heading", ["token ner_tag", "Word\tLabel", "\n\nword NER"])
-def test_a_first_line_that_names_the_columns_is_left_out(heading):
+def test_a_header_line_is_skipped(heading):
     separator = "\t" if "\t" in heading else " "
     (sentence,) = conll.read(heading.encode() + b"\n" + column_file(BIO2, separator), "file")
     assert list(sentence.tags) == BIO2
@@ -37,7 +37,7 @@ def test_a_first_line_that_names_the_columns_is_left_out(heading):
 @pytest.mark.parametrize(
     ("tags", "expected"), [(IOB1, "IOB1"), (BIO2, "BIO2"), (BIOES, "BIOES"), (BILOU, "BIOES"), (["O", "O"], None)]
 )
-def test_the_scheme_is_seen_from_the_tags(tags, expected):
+def test_scheme_is_detected_from_the_tags(tags, expected):
     assert conll.scheme(conll.parse(column_file(tags), "file"), "file") == expected
 
 
@@ -52,7 +52,7 @@ def test_the_scheme_is_seen_from_the_tags(tags, expected):
     ],
     ids=["plain", "tabs, blank separator", "BOM and CRLF", "DOCSTART", "comments"],
 )
-def test_layouts(data):
+def test_layouts_are_equivalent(data):
     first, second = conll.read(data, "file")
     assert (first.tokens, second.tokens) == (("a", "b"), ("c",))
     assert (first.tags, second.tags) == (("B-X", "O"), ("B-X",))
@@ -117,28 +117,28 @@ def test_long_line_is_refused_at_any_position(monkeypatch):
     monkeypatch.setattr(text_decoding, "MAX_LINE", 10)
     for lines in (["x" * 10] * 5, ["a", "x" * 9, "", "x" * 10, "b"]):
         assert text_decoding.decode_text("\n".join(lines).encode(), "file") == "\n".join(lines)
-    for place in range(6):
+    for position in range(6):
         lines = ["x" * 7] * 6
-        lines[place] = "x" * 11
-        with pytest.raises(CorpusError, match=rf"11 bytes.* line {place + 1}\b.*at most 10\b"):
+        lines[position] = "x" * 11
+        with pytest.raises(CorpusError, match=rf"11 bytes.* line {position + 1}\b.*at most 10\b"):
             text_decoding.decode_text("\n".join(lines).encode(), "file")
 
 
 def test_tokens_and_tags_are_interned():
-    found = conll.read(column_file(["B-X", "I-X", "O"], copies=3), "file")
-    for some in ([sentence.tokens for sentence in found], [sentence.tags for sentence in found]):
-        every = [each for row in some for each in row]
-        assert len({id(each) for each in every}) == len(set(every))
+    sentences = conll.read(column_file(["B-X", "I-X", "O"], copies=3), "file")
+    for rows in ([sentence.tokens for sentence in sentences], [sentence.tags for sentence in sentences]):
+        values = [value for row in rows for value in row]
+        assert len({id(value) for value in values}) == len(set(values))
 
 
-def test_a_document_line_within_a_sentence_ends_no_sentence():
-    """As it has always been read; who wants two sentences puts a blank line between them."""
-    (found,) = conll.read(b"-DOCSTART- O\n\na B-X\n-DOCSTART- O\nb O\n", "file")
-    assert (found.tokens, found.document) == (("a", "b"), 0)
+def test_a_docstart_line_within_a_sentence_does_not_end_it():
+    """Kept from earlier versions: a blank line separates two sentences."""
+    (sentence,) = conll.read(b"-DOCSTART- O\n\na B-X\n-DOCSTART- O\nb O\n", "file")
+    assert (sentence.tokens, sentence.document) == (("a", "b"), 0)
 
 
 def test_a_few_stray_prefixes_do_not_make_a_second_scheme():
-    """CoNLL-2003 itself begins 2 of its 23,499 entities with a B- that IOB1 does not need."""
+    """In CoNLL-2003, 2 of 23,499 entities begin with a B- that IOB1 does not need."""
     data = column_file(["I-X", "O"] * 200 + ["B-X"])
     assert conll.scheme(conll.parse(data, "file"), "file") == "IOB1"
 
@@ -146,8 +146,8 @@ def test_a_few_stray_prefixes_do_not_make_a_second_scheme():
 entities = st.lists(st.tuples(st.sampled_from(["", "PER", "LOC"]), st.integers(1, 3)), min_size=1, max_size=12)
 
 
-def written(blocks: list[tuple[str, int]], scheme: str) -> list[str]:
-    """The tags of a row of entities ("" is outside), written by hand in each scheme."""
+def tags_in_scheme(blocks: list[tuple[str, int]], scheme: str) -> list[str]:
+    """Return the tags of consecutive entities in a scheme. The type "" stands for tokens outside."""
     tags: list[str] = []
     before = ""
     for kind, length in blocks:
@@ -164,9 +164,9 @@ def written(blocks: list[tuple[str, int]], scheme: str) -> list[str]:
 
 @given(entities)
 def test_all_schemes_convert_to_equal_bio2(blocks):
-    expected = written(blocks, "BIO2")
+    expected = tags_in_scheme(blocks, "BIO2")
     for scheme in ("IOB1", "BIO2", "BIOES"):
-        assert conll.to_bio2(written(blocks, scheme)) == expected
+        assert conll.to_bio2(tags_in_scheme(blocks, scheme)) == expected
 
 
 @given(st.binary(max_size=400))

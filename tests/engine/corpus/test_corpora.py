@@ -23,7 +23,7 @@ def entities(part):
 
 @pytest.fixture(scope="module")
 def load(data_dir, tmp_path_factory) -> Callable[[str], Corpus]:
-    """Reads a real corpus by its name, once."""
+    """Return a function that reads a real corpus by its name, once."""
     home = tmp_path_factory.mktemp("home")
     settings = Settings(home=home, data_dir=data_dir, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home)
     return functools.cache(lambda name: corpus.resolve(name, settings).load())
@@ -40,42 +40,42 @@ def load(data_dir, tmp_path_factory) -> Callable[[str], Corpus]:
     ],
 )
 def test_published_counts(name, sizes, entity_counts, load):
-    found = load(name)
-    parts = (found.train, found.validation, found.test)
+    loaded = load(name)
+    parts = (loaded.train, loaded.validation, loaded.test)
     assert tuple(map(len, parts)) == sizes
     assert tuple(map(entities, parts)) == entity_counts
 
 
 @pytest.mark.parametrize(("name", "total", "entity_count"), [("btc", 9_339, 14_885), ("wikigold", 1_696, 3_558)])
-def test_unsplit_corpora_are_split_whole(name, total, entity_count, load):
-    found = load(name)
-    parts = (found.train, found.validation, found.test)
+def test_unsplit_corpora_are_split_completely(name, total, entity_count, load):
+    loaded = load(name)
+    parts = (loaded.train, loaded.validation, loaded.test)
     assert sum(map(len, parts)) == total
     assert sum(map(entities, parts)) == entity_count
-    assert len(found.test) / total == pytest.approx(0.1, abs=0.005)
+    assert len(loaded.test) / total == pytest.approx(0.1, abs=0.005)
 
 
-def test_the_sections_of_btc_are_its_clients(load):
-    found = load("btc")
-    assert sorted(set(found.sections)) == ["a", "b", "e", "f", "g", "h"]
-    assert len(found.sections) == len(found.train)
+def test_btc_has_a_section_for_each_training_sentence(load):
+    loaded = load("btc")
+    assert sorted(set(loaded.sections)) == ["a", "b", "e", "f", "g", "h"]
+    assert len(loaded.sections) == len(loaded.train)
 
 
 @pytest.mark.parametrize("name", ["bc5cdr", "psytar"])
 def test_folders_with_train_dev_and_test(name, data_dir, settings):
-    found = corpus.resolve(str(data_dir / name), settings).load()
+    loaded = corpus.resolve(str(data_dir / name), settings).load()
     expected = {"bc5cdr": (4_560, 4_581, 4_797), "psytar": (3_850, 550, 1_191)}[name]
-    assert (len(found.train), len(found.validation), len(found.test)) == expected
+    assert (len(loaded.train), len(loaded.validation), len(loaded.test)) == expected
 
 
-def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings, load):
-    here = with_data(settings, data_dir)
-    for info in corpus.catalogue(here):
-        found = load(info.name)
-        assert len(found.train) + len(found.validation) + len(found.test) == info.sentences
-        assert found.entity_types == info.entity_types
-        assert len(found.train) == corpus.resolve(info.name, settings).train_sentences
-        assert corpus.resolve(info.name, here).checksum == found.checksum
+def test_named_corpora_agree_with_their_catalogue_rows(data_dir, settings, load):
+    with_corpora = with_data(settings, data_dir)
+    for info in corpus.catalogue(with_corpora):
+        loaded = load(info.name)
+        assert len(loaded.train) + len(loaded.validation) + len(loaded.test) == info.sentences
+        assert loaded.entity_types == info.entity_types
+        assert len(loaded.train) == corpus.resolve(info.name, settings).train_sentences
+        assert corpus.resolve(info.name, with_corpora).checksum == loaded.checksum
         assert info.available
 
 
@@ -97,7 +97,7 @@ def test_missing_corpus_message_says_how_to_get_it(settings):
         corpus.resolve("nowhere", settings).load()
 
 
-def test_a_file_is_split_80_10_10_the_same_each_time(tmp_path, settings):
+def test_a_file_is_split_80_10_10_deterministically(tmp_path, settings):
     file = tmp_path / "notes.conll"
     file.write_bytes(sentences(50))
     first, second = (corpus.resolve(str(file), settings).load() for _ in range(2))
@@ -106,20 +106,20 @@ def test_a_file_is_split_80_10_10_the_same_each_time(tmp_path, settings):
     assert len({*first.train, *first.validation, *first.test}) == 50
 
 
-def test_a_folder_without_dev_gives_a_tenth_of_train(tmp_path, settings):
+def test_a_folder_without_dev_validates_on_a_tenth_of_train(tmp_path, settings):
     (tmp_path / "train.txt").write_bytes(sentences(30))
     (tmp_path / "test.txt").write_bytes(sentences(7, start=100))
-    found = corpus.resolve(str(tmp_path), settings).load()
-    assert (len(found.train), len(found.validation), len(found.test)) == (27, 3, 7)
-    assert not set(found.train) & set(found.validation)
+    loaded = corpus.resolve(str(tmp_path), settings).load()
+    assert (len(loaded.train), len(loaded.validation), len(loaded.test)) == (27, 3, 7)
+    assert not set(loaded.train) & set(loaded.validation)
 
 
 @pytest.mark.parametrize("name", ["dev.tsv", "valid.tsv", "devel.conll"])
 def test_a_folder_with_dev_keeps_train_whole(tmp_path, settings, name):
     for file, count in (("train.tsv", 30), (name, 4), ("test.tsv", 5)):
         (tmp_path / file).write_bytes(sentences(count))
-    found = corpus.resolve(str(tmp_path), settings).load()
-    assert (len(found.train), len(found.validation), len(found.test)) == (30, 4, 5)
+    loaded = corpus.resolve(str(tmp_path), settings).load()
+    assert (len(loaded.train), len(loaded.validation), len(loaded.test)) == (30, 4, 5)
 
 
 def test_a_folder_without_test_or_with_two_trains_is_refused(tmp_path, settings):
@@ -138,17 +138,17 @@ def test_too_few_sentences_are_refused(tmp_path, settings):
         corpus.resolve(str(file), settings).load()
 
 
-def test_the_checksum_follows_content_not_place(tmp_path, settings):
-    one, other = tmp_path / "one.conll", tmp_path / "other.conll"
-    one.write_bytes(sentences(20))
+def test_checksum_depends_on_content_only(tmp_path, settings):
+    first, other = tmp_path / "one.conll", tmp_path / "other.conll"
+    first.write_bytes(sentences(20))
     other.write_bytes(sentences(20))
-    assert corpus.resolve(str(one), settings).checksum == corpus.resolve(str(other), settings).checksum
+    assert corpus.resolve(str(first), settings).checksum == corpus.resolve(str(other), settings).checksum
     other.write_bytes(sentences(21))
-    assert corpus.resolve(str(one), settings).checksum != corpus.resolve(str(other), settings).checksum
+    assert corpus.resolve(str(first), settings).checksum != corpus.resolve(str(other), settings).checksum
 
 
 class TestUploads:
-    def test_an_upload_is_kept_and_found(self, settings):
+    def test_an_upload_is_saved_and_listed(self, settings):
         name = corpus.add_upload("Case notes (2).conll", sentences(20), settings)
         assert name == "my-case-notes-2"
         assert len(corpus.resolve(name, settings).load().train) == 16

@@ -1,4 +1,4 @@
-"""Downloads from a local server that also misbehaves."""
+"""Downloads from a local server, with and without faults."""
 
 import hashlib
 import threading
@@ -18,22 +18,22 @@ DATA = "\n".join(f"word{i} O\nName{i} B-PER\n" for i in range(500)).encode()
 
 @pytest.fixture
 def server():
-    """Serves DATA under every path that begins with good; the others show what can go wrong."""
+    """Return a server of DATA under paths that begin with ``good``; other paths produce faults."""
 
     class Handler(BaseHTTPRequestHandler):
         requests = 0
 
         def do_GET(self) -> None:
             Handler.requests += 1
-            kind = self.path.strip("/").split("/")[0]
-            if kind == "missing":
+            behaviour = self.path.strip("/").split("/")[0]
+            if behaviour == "missing":
                 self.send_error(404)
                 return
-            body = {"wrong": DATA.replace(b"PER", b"LOC"), "endless": DATA * 50}.get(kind, DATA)
+            body = {"wrong": DATA.replace(b"PER", b"LOC"), "endless": DATA * 50}.get(behaviour, DATA)
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body[: len(body) // 2] if kind == "cut" else body)
+            self.wfile.write(body[: len(body) // 2] if behaviour == "cut" else body)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -46,13 +46,13 @@ def server():
     httpd.server_close()
 
 
-def entry_at(server, kind: str):
+def entry_at(server, behaviour: str):
     file = CorpusFile(name="a.conll", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), part="whole")
-    base = f"http://127.0.0.1:{server.server_port}/{kind}/"
+    base = f"http://127.0.0.1:{server.server_port}/{behaviour}/"
     return replace(NAMED["wikigold"], name="toy", base=base, files=(file,))
 
 
-def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
+def test_a_corpus_is_downloaded_once(server, settings):
     shares: list[float] = []
     entry = entry_at(server, "good")
     folder = fetch_entry(entry, settings, shares.append)
@@ -61,19 +61,19 @@ def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
     assert shares[-1] == 1.0
     fetch_entry(entry, settings)
     assert server.handler.requests == 1
-    found = files.find_named(entry, settings)
-    assert found is not None
-    assert found.where == "fetched"
-    assert len(loader.read(found).train) == 400
+    located = files.find_named(entry, settings)
+    assert located is not None
+    assert located.where == "fetched"
+    assert len(loader.read(located).train) == 400
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("behaviour", "message"),
     [("wrong", "wrong SHA-256"), ("cut", "cut"), ("missing", "404"), ("endless", "longer than")],
 )
-def test_download_with_wrong_content_is_discarded(server, settings, kind, words):
-    with pytest.raises(CorpusError, match=words):
-        fetch_entry(entry_at(server, kind), settings)
+def test_download_with_wrong_content_is_discarded(server, settings, behaviour, message):
+    with pytest.raises(CorpusError, match=message):
+        fetch_entry(entry_at(server, behaviour), settings)
     assert [path for path in settings.home.rglob("*") if path.is_file()] == []
 
 

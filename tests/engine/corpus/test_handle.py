@@ -1,4 +1,4 @@
-"""A corpus handle locates files once, on this machine or from another machine's copy."""
+"""Corpus handles locate files once, on this machine or in another machine's copy."""
 
 import dataclasses
 from pathlib import Path
@@ -15,7 +15,7 @@ LINES = "".join(f"Rosa{n} B-PER\nlives O\nin O\nRome B-LOC\n\n" for n in range(3
 
 @pytest.fixture
 def machines(settings, tmp_path):
-    """Two machines that share files and nothing else."""
+    """Return the settings of two machines that share files only."""
     system = fsspec.filesystem("memory")
     if system.exists("/machines"):
         system.rm("/machines", recursive=True)
@@ -26,7 +26,7 @@ def test_files_are_located_once(settings, tmp_path: Path, monkeypatch) -> None:
     path, calls = tmp_path / "mine.conll", []
     path.write_text(LINES)
     locate = files.locate
-    monkeypatch.setattr(files, "locate", lambda *asked: calls.append(asked) or locate(*asked))
+    monkeypatch.setattr(files, "locate", lambda *arguments: calls.append(arguments) or locate(*arguments))
     handle = corpus.resolve(str(path), settings)
     assert not calls
     assert handle.train_sentences == 24
@@ -38,29 +38,29 @@ def test_files_are_located_once(settings, tmp_path: Path, monkeypatch) -> None:
 def test_changed_corpus_fails_the_expected_checksum(settings, tmp_path: Path) -> None:
     path = tmp_path / "mine.conll"
     path.write_text(LINES)
-    before = corpus.resolve(str(path), settings).checksum
-    assert corpus.resolve(str(path), settings, before).checksum == before
+    checksum = corpus.resolve(str(path), settings).checksum
+    assert corpus.resolve(str(path), settings, checksum).checksum == checksum
     path.write_text(LINES + "Ann B-PER\n")
     with pytest.raises(CorpusError, match="was changed since"):
-        _ = corpus.resolve(str(path), settings, before).checksum
+        _ = corpus.resolve(str(path), settings, checksum).checksum
 
 
-def test_another_machine_finds_a_users_own_corpus_by_its_checksum(machines, tmp_path: Path) -> None:
-    here, there = machines
+def test_another_machine_finds_an_uploaded_corpus_by_its_checksum(machines, tmp_path: Path) -> None:
+    local, remote = machines
     path = tmp_path / "mine.conll"
     path.write_text(LINES)
-    handle = corpus.resolve(str(path), here)
+    handle = corpus.resolve(str(path), local)
     handle.share()
     handle.share()
     train = handle.load().train
     path.unlink()
     with pytest.raises(CorpusError):
-        _ = corpus.resolve(str(path), there).checksum
-    found = corpus.resolve(str(path), there, handle.checksum)
-    assert found.checksum == handle.checksum
-    assert found.load().train == train
+        _ = corpus.resolve(str(path), remote).checksum
+    located = corpus.resolve(str(path), remote, handle.checksum)
+    assert located.checksum == handle.checksum
+    assert located.load().train == train
     with pytest.raises(CorpusError):
-        _ = corpus.resolve(str(path), there, "0" * 64).checksum
+        _ = corpus.resolve(str(path), remote, "0" * 64).checksum
 
 
 def test_share_copies_only_for_other_machines(settings, machines, tmp_path) -> None:
@@ -72,7 +72,7 @@ def test_share_copies_only_for_other_machines(settings, machines, tmp_path) -> N
     assert not fsspec.filesystem("memory").exists("/machines")
 
 
-def test_the_training_sentences_of_a_named_corpus_are_known_without_its_files(settings) -> None:
+def test_train_sentences_of_a_named_corpus_needs_no_files(settings) -> None:
     handle = CorpusHandle("conll2003", settings)
     assert handle.train_sentences == 14_041
     with pytest.raises(CorpusError, match="is not available"):

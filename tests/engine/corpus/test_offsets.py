@@ -18,85 +18,87 @@ from engine.errors import CorpusError
 ROW = "7|Fever and a rash after taking aspirin.|rash|112|116|aspirin|130|137"
 
 
-def shown(sentence) -> str:
+def tagged_text(sentence) -> str:
     return " ".join(
         f"{token}/{tag}" if tag != "O" else token for token, tag in zip(sentence.tokens, sentence.tags, strict=True)
     )
 
 
 class TestStandoff:
-    def test_a_mention_covers_all_of_the_tokens_that_it_touches(self):
-        left = Counter()
+    def test_a_mention_covers_all_tokens_it_touches(self):
+        counts = Counter()
         text = "An azithromycin-induced (mild) ototoxicity."
         mentions = [Mention(3, 15, "Drug"), Mention(25, 42, "ADE")]
-        sentence = standoff.tagged(text, mentions, 4, left)
-        assert shown(sentence) == "An azithromycin/B-Drug - induced ( mild/B-ADE )/I-ADE ototoxicity/I-ADE ."
+        sentence = standoff.tagged(text, mentions, 4, counts)
+        assert tagged_text(sentence) == "An azithromycin/B-Drug - induced ( mild/B-ADE )/I-ADE ototoxicity/I-ADE ."
         assert sentence.document == 4
-        assert not left
-        within = standoff.tagged("The pharmacokinetics", [Mention(6, 9, "X")], None, left)
-        assert shown(within) == "The pharmacokinetics/B-X"
+        assert not counts
+        within = standoff.tagged("The pharmacokinetics", [Mention(6, 9, "X")], None, counts)
+        assert tagged_text(within) == "The pharmacokinetics/B-X"
 
-    def test_of_overlapping_mentions_the_longest_is_kept(self):
-        left = Counter()
+    def test_the_longest_of_overlapping_mentions_is_kept(self):
+        counts = Counter()
         text = "lithium toxicity in lithium users"
         mentions = [Mention(0, 7, "Drug"), Mention(0, 16, "ADE"), Mention(20, 27, "Drug"), Mention(8, 19, "ADE")]
-        assert shown(standoff.tagged(text, mentions, None, left)) == (
+        assert tagged_text(standoff.tagged(text, mentions, None, counts)) == (
             "lithium/B-ADE toxicity/I-ADE in lithium/B-Drug users"
         )
-        assert left == {NESTED: 2}
+        assert counts == {NESTED: 2}
 
-    def test_a_mention_of_nothing_is_counted(self):
-        left = Counter()
-        assert shown(standoff.tagged("a  b", [Mention(1, 3, "X"), Mention(90, 99, "X")], None, left)) == "a b"
-        assert left == {ASTRAY: 2}
-        assert standoff.tagged("  ", [], None, left) is None
+    def test_a_mention_without_tokens_is_counted(self):
+        counts = Counter()
+        assert tagged_text(standoff.tagged("a  b", [Mention(1, 3, "X"), Mention(90, 99, "X")], None, counts)) == "a b"
+        assert counts == {ASTRAY: 2}
+        assert standoff.tagged("  ", [], None, counts) is None
 
     @given(
         st.text("ab -", min_size=1, max_size=30),
         st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8), st.sampled_from("XY")), max_size=6),
     )
-    def test_every_mention_is_tagged_or_counted(self, text, wanted):
-        left = Counter()
-        mentions = {Mention(start, start + length, kind) for start, length, kind in wanted}
-        sentence = standoff.tagged(text, mentions, None, left)
+    def test_all_mentions_are_tagged_or_counted(self, text, spans):
+        counts = Counter()
+        mentions = {Mention(start, start + length, kind) for start, length, kind in spans}
+        sentence = standoff.tagged(text, mentions, None, counts)
         if sentence is None:
             return
-        assert len(list(entities(sentence.tags))) + left.total() == len(mentions)
+        assert len(list(entities(sentence.tags))) + counts.total() == len(mentions)
 
 
 class TestRel:
-    def test_ade_corpus_v2_has_the_counts_that_were_found_by_hand(self, data_dir):
+    def test_ade_corpus_v2_has_the_counts_found_by_hand(self, data_dir):
         names = ("DRUG-AE.rel", "DRUG-DOSE.rel")
         files = {name: (data_dir / "ade_corpus_v2" / name).read_bytes() for name in names}
         sentences, left_out = rel.read(files)
-        found = Counter(kind for sentence in sentences for kind, _, _ in entities(sentence.tags))
+        loaded = Counter(kind for sentence in sentences for kind, _, _ in entities(sentence.tags))
         assert len(sentences) == 4272
         assert len({sentence.tokens for sentence in sentences}) == 4271
         assert left_out == {NESTED: 121}  # 120 drugs and a dosage, within adverse effects
-        assert sum(found.values()) == 10_948
-        assert found == {"ADE": 5776, "Drug": 4943, "Dosage": 229}
+        assert sum(loaded.values()) == 10_948
+        assert loaded == {"ADE": 5776, "Drug": 4943, "Dosage": 229}
         without = rel.read({names[0]: files[names[0]]})[0]
         assert sum(len(list(entities(sentence.tags))) for sentence in without) == 10_719
 
-    def test_lines_about_one_sentence_are_one_sentence(self):
+    def test_lines_of_one_sentence_are_merged(self):
         other = ROW.replace("rash|112|116", "Fever|100|105")
         sentences, left_out = rel.read({"DRUG-AE.rel": f"{ROW}\n{other}\n{ROW}\n".encode()})
-        assert [shown(each) for each in sentences] == ["Fever/B-ADE and a rash/B-ADE after taking aspirin/B-Drug ."]
+        assert [tagged_text(each) for each in sentences] == [
+            "Fever/B-ADE and a rash/B-ADE after taking aspirin/B-Drug ."
+        ]
         assert not left_out
 
     def test_start_offset_fits_most_mentions(self):
         row = "7|aspirin, then more aspirin and a rash|rash|133|137|aspirin|119|126"
         ((sentence,), _) = rel.read({"DRUG-AE.rel": row.encode()})
-        assert shown(sentence) == "aspirin , then more aspirin/B-Drug and a rash/B-ADE"
+        assert tagged_text(sentence) == "aspirin , then more aspirin/B-Drug and a rash/B-ADE"
 
-    def test_a_mention_that_is_elsewhere_is_counted(self):
+    def test_a_mention_with_wrong_offsets_is_counted(self):
         rows = f"{ROW}\n7|Fever and a rash after taking aspirin.|Fever|100|105|aspirin|131|138"
         ((sentence,), left_out) = rel.read({"DRUG-AE.rel": rows.encode()})
-        assert shown(sentence).count("/") == 3
+        assert tagged_text(sentence).count("/") == 3
         assert left_out == {ASTRAY: 1}
 
     @pytest.mark.parametrize(
-        ("name", "text", "said"),
+        ("name", "text", "message"),
         [
             ("DRUG-AE.rel", f"{ROW}\n7|a|b", r"DRUG-AE.rel has 3 columns in line 2, expected 8"),
             ("DRUG-AE.rel", ROW.replace("112", "x"), r"the mention 'rash' from 'x' to '116' in line 1"),
@@ -108,8 +110,8 @@ class TestRel:
             ("A-A.rel", ROW, r"not named after two entity types"),
         ],
     )
-    def test_what_is_wrong_is_named_by_file_and_line(self, name, text, said):
-        with pytest.raises(CorpusError, match=said):
+    def test_errors_name_file_and_line(self, name, text, message):
+        with pytest.raises(CorpusError, match=message):
             rel.read({name: text.encode()})
 
 
@@ -120,9 +122,9 @@ NOTES = (
 
 
 class TestBrat:
-    def test_texts_become_sentences_that_cut_no_mention(self):
+    def test_sentence_borders_cut_no_mention(self):
         sentences, left_out = brat.read({"a.txt": TEXT.encode(), "a.ann": NOTES.encode(), "README.md": b"x"})
-        assert [shown(each) for each in sentences] == [
+        assert [tagged_text(each) for each in sentences] == [
             "I took Lipitor/B-Drug .",
             "It gave me cramps/B-ADR in/I-ADR both/I-ADR legs/I-ADR and a headache/B-ADR !",
             "No more Lipitor",
@@ -138,11 +140,11 @@ class TestBrat:
     def test_windows_line_ends_do_not_move_offsets(self):
         text = "One line.\r\nThen aspirin."
         sentences, left_out = brat.read({"a.txt": text.encode(), "a.ann": b"T1\tDrug 16 23\taspirin\r\n"})
-        assert shown(sentences[1]) == "Then aspirin/B-Drug ."
+        assert tagged_text(sentences[1]) == "Then aspirin/B-Drug ."
         assert not left_out
 
-    def test_cadec_folders_are_read_as_published(self):
-        """Texts and mentions in folders beside each other, and normalisations of the same names."""
+    def test_cadec_folders_are_read_in_their_published_layout(self):
+        """Texts and mentions are in sibling folders, with normalisations under the same file names."""
         files = {
             "cadec/text/LIPITOR.1.txt": TEXT.encode(),
             "cadec/original/LIPITOR.1.ann": NOTES.encode(),
@@ -153,7 +155,7 @@ class TestBrat:
         assert sum(tag.startswith("B-") for each in sentences for tag in each.tags) == 3
 
     @pytest.mark.parametrize(
-        ("notes", "said"),
+        ("notes", "message"),
         [
             (
                 "T1\tDrug 7 140\tLipitor",
@@ -164,11 +166,11 @@ class TestBrat:
             ("T1 Drug 7 14 Lipitor", r"expected T and a number"),
         ],
     )
-    def test_what_is_wrong_is_named_by_file_and_line(self, notes, said):
-        with pytest.raises(CorpusError, match=said):
+    def test_errors_name_file_and_line(self, notes, message):
+        with pytest.raises(CorpusError, match=message):
             brat.read({"a.txt": TEXT.encode(), "a.ann": notes.encode()})
 
-    def test_a_text_without_mentions_beside_it_is_named(self):
+    def test_a_text_without_an_annotation_file_is_refused(self):
         with pytest.raises(CorpusError, match=r"b\.ann .*\b0 times"):
             brat.read({"a.txt": b"x", "a.ann": b"", "b.txt": b"y"})
 
@@ -186,16 +188,16 @@ def archive(files: dict[str, bytes | str], link: str | None = None) -> bytes:
 
 
 def column_file(number: int, begin: int = 0) -> str:
-    return "\n".join(f"Rosa{begin + place} B-PER\nsleeps O\n" for place in range(number))
+    return "\n".join(f"Rosa{begin + index} B-PER\nsleeps O\n" for index in range(number))
 
 
 class TestUploads:
-    def test_a_zip_of_parts_is_a_corpus_with_these_parts(self, settings):
+    def test_a_zip_with_split_files_keeps_its_splits(self, settings):
         files = {"mine/train.conll": column_file(20), "mine/test.conll": column_file(5, 50), "mine/.DS_Store": b"\0"}
         name = corpus.add_upload("My letters.zip", archive(files), settings)
-        found = corpus.resolve(name, settings).load()
+        loaded = corpus.resolve(name, settings).load()
         assert name == "my-my-letters"
-        assert [len(part) for part in (found.train, found.validation, found.test)] == [18, 2, 5]
+        assert [len(part) for part in (loaded.train, loaded.validation, loaded.test)] == [18, 2, 5]
         assert corpus.add_upload("My letters.zip", archive(files), settings) == name
         assert (
             corpus.add_upload("My letters.zip", archive(files | {"mine/dev.conll": column_file(3)}), settings) != name
@@ -204,29 +206,29 @@ class TestUploads:
         corpus.delete(name, settings)
         assert corpus.rename(f"{name}-2", "letters", settings) == "my-letters"
 
-    def test_relations_keep_their_name_since_it_tells_the_types(self, settings):
+    def test_a_rel_upload_keeps_its_name_and_entity_types(self, settings):
         rows = "\n".join(f"{n}|A rash from drug{n}.|rash|2|6|drug{n}|12|{16 + len(str(n))}" for n in range(30))
         name = corpus.add_upload("DRUG-AE.rel", rows.encode(), settings)
-        found = corpus.resolve(name, settings).load()
-        assert (name, found.entity_types, len(found.train)) == ("my-drug-ae", ("ADE", "Drug"), 24)
+        loaded = corpus.resolve(name, settings).load()
+        assert (name, loaded.entity_types, len(loaded.train)) == ("my-drug-ae", ("ADE", "Drug"), 24)
 
-    def test_brat_in_a_zip(self, settings):
+    def test_a_zip_of_brat_files_is_read(self, settings):
         files: dict[str, bytes | str] = {}
         for number in range(6):
             files |= {f"text/{number}.txt": TEXT, f"original/{number}.ann": NOTES}
         name = corpus.add_upload("cadec.zip", archive(files), settings)
-        found = corpus.resolve(name, settings).load()
-        assert len(found.train) + len(found.validation) + len(found.test) == 18
-        assert found.entity_types == ("ADR", "Drug")
+        loaded = corpus.resolve(name, settings).load()
+        assert len(loaded.train) + len(loaded.validation) + len(loaded.test) == 18
+        assert loaded.entity_types == ("ADR", "Drug")
         parts: dict[str, bytes | str] = {}
         for part, number in (("train", 5), ("test", 2)):
             for each in range(number):
                 parts |= {f"{part}/{part}{each}.txt": TEXT, f"{part}/{part}{each}.ann": NOTES}
-        found = corpus.resolve(corpus.add_upload("parts.zip", archive(parts), settings), settings).load()
-        assert len(found.test) == 6
+        loaded = corpus.resolve(corpus.add_upload("parts.zip", archive(parts), settings), settings).load()
+        assert len(loaded.test) == 6
 
     @pytest.mark.parametrize(
-        ("data", "said"),
+        ("data", "message"),
         [
             (archive({"../train.conll": "x", "test.conll": "y"}), r"'../train.conll', expected plain files"),
             (archive({"/etc/train.conll": "x"}), r"expected plain files"),
@@ -241,13 +243,13 @@ class TestUploads:
             (archive({"train.conll": "a\0b", "test.conll": column_file(2)}), r"binary byte 0x00"),
         ],
     )
-    def test_refused_upload_leaves_no_files(self, data, said, settings):
-        with pytest.raises(CorpusError, match=said):
+    def test_refused_upload_leaves_no_files(self, data, message, settings):
+        with pytest.raises(CorpusError, match=message):
             corpus.add_upload("bad.zip", data, settings)
         assert not any(info.name.startswith("my-") for info in corpus.catalogue(settings))
         assert list((settings.home / "corpora").iterdir()) == []
 
-    def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_fills_memory(self, settings, monkeypatch):
+    def test_a_zip_bomb_is_refused_before_it_fills_memory(self, settings, monkeypatch):
         monkeypatch.setattr(uploads, "MAX_BYTES", 1_000_000)
         bomb = archive({"train.conll": b"a O\n" * 200_000, "test.conll": b"a O\n" * 200_000})
         assert len(bomb) < 10_000

@@ -1,4 +1,4 @@
-"""Sentence metadata counts tokens and entities, and is computed once."""
+"""Sentence metadata: counts, documents and sections, and the cache on disk."""
 
 import numpy as np
 
@@ -21,24 +21,24 @@ Rome B-LOC
 """
 
 
-def test_documents_are_numbered_and_their_marks_are_no_sentences() -> None:
+def test_docstart_lines_number_documents_and_are_not_sentences() -> None:
     assert [sentence.document for sentence in read(DOCUMENTS, "file")] == [0, 0, 1]
     assert read(b"Ann B-PER\n", "file")[0].document is None
 
 
-def test_the_embedded_corpus_is_counted(settings) -> None:
-    whole, found = corpus.resolve("synthetic", settings).load(), corpus.resolve("synthetic", settings).layout
-    assert len(found) == len(whole.train)
-    assert found.tokens.tolist() == [len(sentence.tokens) for sentence in whole.train]
+def test_layout_counts_tokens_and_entities(settings) -> None:
+    whole, layout = corpus.resolve("synthetic", settings).load(), corpus.resolve("synthetic", settings).layout
+    assert len(layout) == len(whole.train)
+    assert layout.tokens.tolist() == [len(sentence.tokens) for sentence in whole.train]
     names = sum(tag.startswith("B-") for sentence in whole.train for tag in sentence.tags)
-    assert found.entities.sum() == names
-    assert found.types == whole.entity_types
-    assert found.documents is None
-    assert found.sections is None
-    np.testing.assert_array_equal(found.where(np.array([5, 2])).tokens, found.tokens[[5, 2]])
+    assert layout.entities.sum() == names
+    assert layout.types == whole.entity_types
+    assert layout.documents is None
+    assert layout.sections is None
+    np.testing.assert_array_equal(layout.where(np.array([5, 2])).tokens, layout.tokens[[5, 2]])
 
 
-def test_it_is_read_from_disk_the_second_time_and_made_again_if_it_is_damaged(settings, monkeypatch) -> None:
+def test_layout_is_cached_on_disk_and_recomputed_if_damaged(settings, monkeypatch) -> None:
     first = corpus.resolve("synthetic", settings).layout
     (path,) = (settings.home / "layouts").iterdir()
     path.write_bytes(b"broken")
@@ -49,11 +49,11 @@ def test_it_is_read_from_disk_the_second_time_and_made_again_if_it_is_damaged(se
     np.testing.assert_array_equal(corpus.resolve("synthetic", settings).layout.tokens, first.tokens)
 
 
-def test_real_corpora_know_their_documents_and_sections(data_dir, settings) -> None:
+def test_real_corpora_have_documents_or_sections(data_dir, settings) -> None:
     import dataclasses
 
-    here = dataclasses.replace(settings, data_dir=data_dir)
-    news, tweets = corpus.resolve("conll2003", here).layout, corpus.resolve("btc", here).layout
+    with_corpora = dataclasses.replace(settings, data_dir=data_dir)
+    news, tweets = corpus.resolve("conll2003", with_corpora).layout, corpus.resolve("btc", with_corpora).layout
     assert news.documents is not None
     assert len(np.unique(news.documents)) == 946  # CoNLL-2003's training articles
     assert tweets.section_names == ("a", "b", "e", "f", "g", "h")

@@ -1,4 +1,4 @@
-"""Splits by a seed: complete, equal sentences together, different for different numbers."""
+"""Seeded splits: complete, with equal sentences together, and different for different seeds."""
 
 from dataclasses import replace
 from itertools import chain
@@ -12,7 +12,7 @@ from engine.errors import CorpusError
 from engine.settings import Settings
 
 
-def at(home: Path) -> Settings:
+def settings_at(home: Path) -> Settings:
     return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'store.db'}")
 
 
@@ -27,32 +27,33 @@ def settings(tmp_path: Path) -> Settings:
             number += 1
             lines.append(f"Patient O\n{'again' if number % 10 == 0 else number} B-X\n")
         (folder / f"{part}.txt").write_text("\n".join(lines))
-    return at(tmp_path)
+    return settings_at(tmp_path)
 
 
-def held(name: str, settings: Settings) -> list[list[str]]:
+def words_by_set(name: str, settings: Settings) -> list[list[str]]:
     whole = corpus.resolve(name, settings).load()
     return [[each.tokens[1] for each in part] for part in (whole.train, whole.validation, whole.test)]
 
 
-def test_everything_is_split_eighty_to_twenty(settings: Settings) -> None:
-    usual, found = held("my-notes", settings), held("my-notes@3", settings)
-    assert sorted(chain(*found)) == sorted(chain(*usual))
+def test_a_seeded_split_is_complete_with_20_percent_test_sentences(settings: Settings) -> None:
+    published, found = words_by_set("my-notes", settings), words_by_set("my-notes@3", settings)
+    assert sorted(chain(*found)) == sorted(chain(*published))
     assert len(found[0]) == pytest.approx(160, abs=20)
     assert 30 <= len(found[2]) <= 50
     assert 10 <= len(found[1]) <= 30
 
 
-def test_sentences_with_the_same_words_stay_together(settings: Settings) -> None:
+def test_equal_sentences_stay_in_one_set(settings: Settings) -> None:
     for number in range(8):
-        assert sum("again" in part for part in held(f"my-notes@{number}", settings)) == 1
+        assert sum("again" in part for part in words_by_set(f"my-notes@{number}", settings)) == 1
 
 
-def test_a_number_is_a_split_and_another_one_another(settings: Settings) -> None:
-    assert held("my-notes@3", settings) == held("my-notes@3", settings) != held("my-notes@4", settings)
+def test_seed_determines_split_and_checksum(settings: Settings) -> None:
+    first, again, other = (words_by_set(f"my-notes@{seed}", settings) for seed in (3, 3, 4))
+    assert first == again != other
     checksums = {corpus.resolve(name, settings).checksum for name in ("my-notes", "my-notes@3", "my-notes@4")}
     assert len(checksums) == 3
-    assert corpus.resolve("my-notes@3", settings).train_sentences == len(held("my-notes@3", settings)[0])
+    assert corpus.resolve("my-notes@3", settings).train_sentences == len(first[0])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_number_is_a_split_and_another_one_another(settings: Settings) -> None
         ("ade@-1", ("ade@-1", None)),
         ("ade@x", ("ade@x", None)),
         ("ade@²", ("ade@²", None)),
-        ("nobody@3", ("nobody@3", None)),
+        ("unknown@3", ("unknown@3", None)),
         ("ade@4294967296", ("ade@4294967296", None)),
         ("synthetic@1", ("synthetic@1", None)),
     ],
@@ -80,12 +81,12 @@ def test_too_few_different_sentences_are_refused(tmp_path: Path) -> None:
     for part in ("train", "test"):
         (folder / f"{part}.txt").write_text("\n".join(["Take O\nAspirin B-X\n"] * 20))
     with pytest.raises(CorpusError, match=r"my-same@1 .*too few"):
-        corpus.resolve("my-same@1", at(tmp_path)).load()
+        corpus.resolve("my-same@1", settings_at(tmp_path)).load()
 
 
 def test_another_machine_finds_the_split(settings: Settings, tmp_path: Path) -> None:
     shared = replace(settings, shared="memory://splits")
-    asked = corpus.resolve("my-notes@5", shared)
-    asked.share()
-    there = corpus.resolve("my-notes@5", replace(shared, home=tmp_path / "elsewhere"), asked.checksum)
-    assert [s.tokens for s in there.load().test] == [s.tokens for s in asked.load().test]
+    handle = corpus.resolve("my-notes@5", shared)
+    handle.share()
+    remote = corpus.resolve("my-notes@5", replace(shared, home=tmp_path / "elsewhere"), handle.checksum)
+    assert [s.tokens for s in remote.load().test] == [s.tokens for s in handle.load().test]

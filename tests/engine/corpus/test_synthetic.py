@@ -1,4 +1,4 @@
-"""The embedded corpus is the same everywhere, and cannot be solved without context."""
+"""The embedded corpus is deterministic, and tagging it requires context."""
 
 import subprocess
 import sys
@@ -31,19 +31,19 @@ def test_sizes_and_types(corpus):
     assert corpus.synthetic
 
 
-def test_another_process_generates_the_same(corpus):
+def test_generation_is_equal_in_another_process(corpus):
     code = "from engine.corpus import synthetic as s; print(s.content_checksum(s._generate()))"
     environment = {"PYTHONHASHSEED": "7", "PATH": ""}
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert made.stdout.strip() == synthetic.CHECKSUM == corpus.checksum
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert process.stdout.strip() == synthetic.CHECKSUM == corpus.checksum
 
 
-def test_no_sentence_occurs_twice(corpus):
-    every = [" ".join(sentence.tokens).lower() for sentence in (*corpus.train, *corpus.validation, *corpus.test)]
-    assert len(set(every)) == len(every)
+def test_sentences_are_unique(corpus):
+    texts = [" ".join(sentence.tokens).lower() for sentence in (*corpus.train, *corpus.validation, *corpus.test)]
+    assert len(set(texts)) == len(texts)
 
 
-def test_every_tag_sequence_is_well_formed(corpus):
+def test_tag_sequences_are_well_formed(corpus):
     for sentence in (*corpus.train, *corpus.validation, *corpus.test):
         before = "O"
         assert len(sentence.tokens) == len(sentence.tags)
@@ -52,12 +52,12 @@ def test_every_tag_sequence_is_well_formed(corpus):
             before = tag
 
 
-def test_many_names_of_the_test_part_are_new(corpus):
-    there = names(corpus.test)
-    assert 0.4 < len(there - names(corpus.train)) / len(there) < 0.7
+def test_half_of_the_test_entities_are_unseen_in_training(corpus):
+    in_test = names(corpus.test)
+    assert 0.4 < len(in_test - names(corpus.train)) / len(in_test) < 0.7
 
 
-def test_words_are_names_places_organisations_and_words(corpus):
+def test_words_are_ambiguous_between_entity_types(corpus):
     tags: dict[str, set[str]] = {}
     for sentence in corpus.train:
         for token, tag in zip(sentence.tokens, sentence.tags, strict=True):
@@ -67,7 +67,7 @@ def test_words_are_names_places_organisations_and_words(corpus):
     assert sum(len(kinds) >= 2 for kinds in tags.values()) > 200
 
 
-def test_a_tagger_without_context_fails_and_one_with_context_does_not(corpus):
+def test_context_baseline_beats_majority_baseline(corpus):
     gold = [sentence.tags for sentence in corpus.test]
     without = score(gold, majority(corpus.train, corpus.test)).f1
     with_context = score(gold, context(corpus.train, corpus.test)).f1
