@@ -1,4 +1,4 @@
-"""Custom language models: required files, and their labels."""
+"""Custom language models: forward pass, labels, required files and features."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
 from engine.service import Application
 from engine.simulation.setup import prepare
 from engine.training.row_lookup import rows_of
-from tests.engine.embeddings.test_minilm import written_out
+from tests.engine.embeddings.test_minilm import reference_layers
 
 PIECES = [
     "[PAD]",
@@ -53,7 +53,7 @@ SENTENCES = [["The", "patient", "helps"], ["aspirins", "5", "mg", "."]]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A small cased model, as older programs wrote one: with a head's prefix and other names of the normalisations."""
+    """Return a small cased model in an older format: weights with a prefix, and older names of the normalisations."""
     made = tmp_path / "model"
     made.mkdir()
     random, values = np.random.default_rng(0), {}
@@ -69,26 +69,26 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def here(settings, folder):
+def with_model(settings, folder):
     return dataclasses.replace(settings, language_model=folder)
 
 
 class TestForwardPass:
-    def test_is_that_of_the_books_in_its_own_shape(self, folder) -> None:
+    def test_equals_the_reference_implementation_with_custom_sizes(self, folder) -> None:
         own = at(folder)
         assert (own.layers, own.size, own.heads, own.places, own.used_layers) == (3, 128, 4, 14, (2, 3))
         weights = minilm.weights(own)
         first, _ = minilm.word_pieces(SENTENCES, own)
-        assert first.ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model tells them apart
+        assert first.ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model is cased
         pieces = minilm.word_pieces(SENTENCES, own)
         ids, _, mask = minilm.padded(pieces, [0, 1])
         found = minilm.Encoder(weights, own).layers(ids, mask, np.zeros_like(ids))
         for row, stretch in enumerate(pieces):
-            wanted = written_out(weights, stretch.ids, layers=3, heads=4, epsilon=1e-7)
-            for layer, expected in zip(found, wanted, strict=True):
+            expected_layers = reference_layers(weights, stretch.ids, layers=3, heads=4, epsilon=1e-7)
+            for layer, expected in zip(found, expected_layers, strict=True):
                 assert np.allclose(layer[row, : len(stretch.ids)], expected, atol=2e-5)
 
-    def test_minilm_by_its_folder_is_minilm(self) -> None:
+    def test_minilm_as_custom_model_equals_minilm(self) -> None:
         own = at(minilm.folder())
         assert own.label.startswith("bert-6x384-")
         assert own.used_layers == features.LAYERS
@@ -96,11 +96,11 @@ class TestForwardPass:
         usual = token_vectors(minilm.Encoder(minilm.weights()), SENTENCES, (4, 6))
         assert np.array_equal(mine, usual)
 
-    def test_long_sentences_come_in_stretches_that_it_has_places_for(self, folder) -> None:
+    def test_long_sentences_are_split_at_the_maximum_length(self, folder) -> None:
         stretches = minilm.word_pieces([["aspirin"] * 30], at(folder))
         assert [len(each.ids) for each in stretches] == [16, 16, 4]
 
-    def test_words_are_lower_cased_where_the_model_says_so(self, folder) -> None:
+    def test_do_lower_case_lower_cases_words(self, folder) -> None:
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
         assert minilm.word_pieces([["The"]], at(folder))[0].ids.tolist() == [2, 5, 3]
 
@@ -111,43 +111,43 @@ class TestForwardPass:
 
 
 class TestIdentity:
-    def test_it_is_called_by_its_content_wherever_it_lies(self, folder, tmp_path) -> None:
+    def test_label_depends_on_content_only(self, folder, tmp_path) -> None:
         shutil.copytree(folder, tmp_path / "elsewhere")
         assert at(tmp_path / "elsewhere").label == at(folder).label
         vocabulary = folder / "vocab.txt"
         vocabulary.write_text(vocabulary.read_text().replace("aspirin", "ibuprofen"))
         assert at(tmp_path / "elsewhere").label != at(folder).label
 
-    def test_it_is_part_of_a_run_and_no_other_is_taken_for_it(self, here, folder) -> None:
+    def test_label_is_part_of_a_run_and_must_match(self, with_model, folder) -> None:
         label = at(folder).label
-        assert installed(here) == [MINILM, label]
+        assert installed(with_model) == [MINILM, label]
         config = SimulationConfig(features="contextual", language_model=label)
         usual = SimulationConfig(features="contextual")
         assert run_key(config, "corpus") != run_key(usual, "corpus")
         assert SimulationConfig.from_dict(config.to_dict()) == config
-        assert find(label, here).folder == folder
+        assert find(label, with_model).folder == folder
         with pytest.raises(VectorsMissing, match=r"EPSILON_LANGUAGE_MODEL .*bert-3x"):
-            find("bert-12x768-0123456789abcdef", here)
+            find("bert-12x768-0123456789abcdef", with_model)
         with pytest.raises(VectorsMissing, match="names no folder"):
-            find(label, dataclasses.replace(here, language_model=None))
+            find(label, dataclasses.replace(with_model, language_model=None))
         with pytest.raises(VectorsMissing, match="is not available"):
-            Application(here).runs.submit(dataclasses.replace(config, language_model="bert-1x1-0"))
+            Application(with_model).runs.submit(dataclasses.replace(config, language_model="bert-1x1-0"))
 
     @pytest.mark.parametrize("kind", ["vectors", "shapes", "tuned", "names"])
-    def test_features_that_rest_on_minilm_refuse_it(self, kind) -> None:
+    def test_features_of_minilm_refuse_a_custom_model(self, kind) -> None:
         with pytest.raises(InvalidConfig, match=f"expected 'all-MiniLM-L6-v2' with features='{kind}'"):
             SimulationConfig(features=kind, language_model="bert-3x128-0")
 
 
-class TestWhatCannotBeUsed:
+class TestInvalidModels:
     @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
-    def test_a_missing_file(self, folder, name) -> None:
+    def test_a_missing_file_is_named(self, folder, name) -> None:
         (folder / name).unlink()
         with pytest.raises(VectorsMissing, match=rf"{name} is missing.*config\.json, model\.safetensors"):
             at(folder)
 
     @pytest.mark.parametrize(
-        ("field", "value", "said"),
+        ("field", "value", "message"),
         [
             ("model_type", "roberta", "model_type='roberta', expected 'bert'"),
             ("hidden_act", "relu", "hidden_act='relu', expected 'gelu'"),
@@ -160,27 +160,27 @@ class TestWhatCannotBeUsed:
             ("layer_norm_eps", 1, "layer_norm_eps=1, expected a number in"),
         ],
     )
-    def test_another_architecture_or_shape(self, folder, field, value, said) -> None:
+    def test_another_architecture_or_shape_is_refused(self, folder, field, value, message) -> None:
         (folder / "config.json").write_text(json.dumps(SHAPE | {field: value}))
-        with pytest.raises(VectorsMissing, match=said):
+        with pytest.raises(VectorsMissing, match=message):
             at(folder)
 
     @pytest.mark.parametrize(
-        ("name", "content", "said"),
+        ("name", "content", "message"),
         [
             ("config.json", b"[]", "config.json contains no table"),
             ("config.json", b"\xff{", "config.json is not valid JSON"),
-            ("model.safetensors", b"\x80\x02}q\x00.", "model.safetensors is"),  # how a pickle begins
+            ("model.safetensors", b"\x80\x02}q\x00.", "model.safetensors is"),  # the beginning of a pickle
             ("model.safetensors", b"\x02" + bytes(7) + b"{}", "has no embeddings.word_embeddings.weight"),
             ("tokenizer_config.json", b"{}", "does not say whether words are lower-cased"),
         ],
     )
-    def test_another_content(self, folder, name, content, said) -> None:
+    def test_invalid_content_is_refused(self, folder, name, content, message) -> None:
         (folder / name).write_bytes(content)
-        with pytest.raises(VectorsMissing, match=said):
+        with pytest.raises(VectorsMissing, match=message):
             at(folder)
 
-    def test_weights_that_are_cut_off_or_too_large(self, folder, monkeypatch) -> None:
+    def test_truncated_or_too_large_weights_are_refused(self, folder, monkeypatch) -> None:
         path = folder / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-4000])
         with pytest.raises(VectorsMissing, match="is truncated"):
@@ -189,7 +189,7 @@ class TestWhatCannotBeUsed:
         with pytest.raises(VectorsMissing, match=r"at most 1,000\b"):
             at(folder)
 
-    def test_a_tokenizer_of_another_model(self, folder) -> None:
+    def test_a_tokenizer_of_another_model_is_refused(self, folder) -> None:
         (folder / "vocab.txt").write_text("\n".join([*PIECES, "one", "more"]))
         with pytest.raises(VectorsMissing, match=r"\b16 pieces.*at most 14\b"):
             minilm.word_pieces(SENTENCES, at(folder))
@@ -198,7 +198,7 @@ class TestWhatCannotBeUsed:
             minilm.word_pieces(SENTENCES, at(folder))
 
 
-def test_the_projection_whitens_and_is_the_same_whatever_signs_a_library_chose() -> None:
+def test_projection_whitens_and_has_fixed_signs() -> None:
     vectors = np.random.default_rng(0).normal(3, [5.0, 1.0] * 100, (700, 1, 200)).astype(np.float32)
     found = fitted(vectors, [2])
     white = (vectors[:, 0] - found["mean2"]) @ found["directions2"]
@@ -209,74 +209,74 @@ def test_the_projection_whitens_and_is_the_same_whatever_signs_a_library_chose()
 
 class TestFeatures:
     @pytest.fixture
-    def encoded(self, here, folder, tmp_path, monkeypatch, encoded):
-        """A small corpus with this model behind its features; Wikigold is stood in for by a few sentences."""
+    def encoded(self, with_model, folder, tmp_path, monkeypatch, encoded):
+        """Return a function that encodes a small corpus with this model; a few sentences replace Wikigold."""
         words = np.random.default_rng(1).choice(PIECES[5:], (60, 5)).tolist()
         monkeypatch.setattr(OwnInContext, "public_sentences", lambda self: words)
-        here.home.mkdir()
+        with_model.home.mkdir()
         (encoded / "vectors").mkdir(exist_ok=True)
-        (here.home / "vectors").symlink_to(encoded / "vectors")
+        (with_model.home / "vectors").symlink_to(encoded / "vectors")
         file = tmp_path / "drugs.conll"
         file.write_text("The O\naspirin B-Drug\nhelps O\n\n" * 20)
-        handle = corpus.resolve(str(file), here)
+        handle = corpus.resolve(str(file), with_model)
 
         def encode():
-            own = OwnInContext(at(folder).label, here)
+            own = OwnInContext(at(folder).label, with_model)
             return features.encode(handle, "en_core_web_md", "contextual", own=own)
 
         return encode
 
-    def test_they_are_its_layers_whitened_on_public_sentences(self, encoded, here, folder) -> None:
+    def test_features_are_layers_whitened_on_public_sentences(self, encoded, with_model, folder) -> None:
         own = at(folder)
         split = encoded().train
         table = encoded().vectors
         assert table.shape[1] == 300 + 17 + features.IN_CONTEXT["contextual"]
-        (kept,) = (here.home / "encoded").glob("*.npy")
+        (kept,) = (with_model.home / "encoded").glob("*.npy")
         assert f"-contextual-{own.label}-" in kept.name
-        with np.load(here.home / "projections" / f"{own.label}-1.npz") as basis:
+        with np.load(with_model.home / "projections" / f"{own.label}-1.npz") as basis:
             mine = token_vectors(
                 minilm.Encoder(minilm.weights(own), own), [["The", "aspirin", "helps"]], own.used_layers, own=own
             )
-            wanted = [
+            expected_layers = [
                 (mine[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate((2, 3))
             ]
-        found = rows_of(table, split.rows[:3])[:, 317:]
-        assert np.allclose(found, np.concatenate(wanted, 1), rtol=1 / 64, atol=0.05)
+        features_of_words = rows_of(table, split.rows[:3])[:, 317:]
+        assert np.allclose(features_of_words, np.concatenate(expected_layers, 1), rtol=1 / 64, atol=0.05)
 
-    def test_who_finds_them_needs_no_model_and_another_model_has_its_own(self, encoded, here, folder) -> None:
+    def test_stored_features_need_no_model_and_differ_by_model(self, encoded, with_model, folder) -> None:
         before = np.array(encoded().vectors)
         label = at(folder).label
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 1e-3}))
         assert at(folder).label != label
         after = np.array(encoded().vectors)
-        assert len(list((here.home / "encoded").glob("*.npy"))) == 2
+        assert len(list((with_model.home / "encoded").glob("*.npy"))) == 2
         assert not np.array_equal(before, after)
         shutil.rmtree(folder)
-        handle = corpus.resolve(str(folder.parent / "drugs.conll"), here)
-        kept = features.encode(handle, "en_core_web_md", "contextual", own=OwnInContext(label, here))
+        handle = corpus.resolve(str(folder.parent / "drugs.conll"), with_model)
+        kept = features.encode(handle, "en_core_web_md", "contextual", own=OwnInContext(label, with_model))
         assert np.array_equal(kept.vectors, before)
 
-    def test_a_run_has_them_and_says_so(self, encoded, here, folder) -> None:
+    def test_a_run_uses_the_features_and_records_the_label(self, encoded, with_model, folder) -> None:
         file, label = folder.parent / "drugs.conll", at(folder).label
         encoded()
         config = SimulationConfig.from_flat(
             {"corpus": str(file), "features": "contextual", "language_model": label, "batch_size": 4}
         )
-        prepared = prepare(config, here)
+        prepared = prepare(config, with_model)
         assert prepared.sides[0].encoded.vectors.shape == encoded().vectors.shape
 
-        made = worker.provenance(config, corpus.resolve(str(file), here), 1.0)
+        made = worker.provenance(config, corpus.resolve(str(file), with_model), 1.0)
         assert made.vectors.endswith(f", {label}")
         assert f"--language-model {label}" in made.command
 
-    def test_a_model_that_changes_meanwhile_is_refused(self, encoded, here, folder, monkeypatch) -> None:
+    def test_a_model_that_changes_during_encoding_is_refused(self, encoded, with_model, folder, monkeypatch) -> None:
         real = features.with_projection
 
         def changed(own, progress):
-            told = real(own, progress)
+            result = real(own, progress)
             (folder / "vocab.txt").write_text("\n".join(reversed(PIECES)))
-            return told
+            return result
 
         monkeypatch.setattr(features, "with_projection", changed)
         with pytest.raises(TrainingFailed, match="was changed while"):

@@ -1,4 +1,4 @@
-"""Words → rows of the public table; a corpus → arrays on disk."""
+"""Encoding of words as rows of the public table, and of corpora as arrays on disk."""
 
 import dataclasses
 from pathlib import Path
@@ -39,7 +39,7 @@ def corpus_of(*words: str) -> Corpus:
     )  # fmt: skip
 
 
-def test_known_words_have_spacys_own_vectors(package):
+def test_known_words_have_the_vectors_of_spacy(package):
     import spacy
 
     table, row_of = look_up(package, ["Bonn", "the"])
@@ -50,7 +50,7 @@ def test_known_words_have_spacys_own_vectors(package):
 
 
 def test_unknown_words_share_one_fixed_vector(package):
-    """Nothing is learnt from private words: which of them is unknown, and how many there are, changes no vector."""
+    """Private words do not change any vector, whichever and however many of them are unknown."""
     table, row_of = look_up(package, ["xqzzyblorp", "Wjkwrtzuiop"])
     assert row_of["xqzzyblorp"] == row_of["Wjkwrtzuiop"] == len(table) - 1
     assert not np.any(table[-1])
@@ -58,8 +58,8 @@ def test_unknown_words_share_one_fixed_vector(package):
     np.testing.assert_array_equal(table, other)
 
 
-class Held:
-    """A corpus that is at hand, where a handle is wanted. loaded: how often its sentences were asked for."""
+class FakeHandle:
+    """A corpus handle for a corpus in memory, which counts in ``loaded`` how often it is loaded."""
 
     def __init__(self, corpus: Corpus, home: Path) -> None:
         self.corpus, self.checksum, self.loaded = corpus, corpus.checksum, 0
@@ -72,7 +72,7 @@ class Held:
 
 def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
     corpus = corpus_of("Rosa", "lives", "xqzzyblorp")
-    handle = Held(corpus, tmp_path)
+    handle = FakeHandle(corpus, tmp_path)
     first, second = (encode_words(handle, package) for _ in range(2))
     assert handle.loaded == 1
     for encoded in (first, second):
@@ -90,17 +90,17 @@ def test_name_of_differs_by_checksum_and_by_name_and_version_of_the_package(pack
     assert len({name_of(checksum, each) for checksum in ("a" * 64, "b" * 64) for each in packages}) == 6
 
 
-def test_sentences_can_be_chosen_and_named_again(package, tmp_path):
+def test_subset_keeps_the_order_of_indices(package, tmp_path):
     corpus = corpus_of("Rosa", "lives")
-    encoded = encode_words(Held(corpus, tmp_path), package)
+    encoded = encode_words(FakeHandle(corpus, tmp_path), package)
     chosen = subset(encoded.train, np.array([1, 0]))
     assert tag_sequences(chosen, chosen.tags, encoded.tags) == [["B-LOC"], ["B-PER", "O"]]
 
 
 TAGS = tags_of(["PER", "LOC", "I-LOC", "E"])
-"""Types may begin like a prefix."""
+"""Tags, with types that look like prefixes."""
 SENTENCES = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=8), max_size=6)
-"""Ill-formed ones too; neighbours often end and begin with the same type."""
+"""Sentences, also ill-formed ones; neighbours often end and begin with the same type."""
 
 
 def split_of(sentences: list[list[str]]) -> EncodedSplit:
@@ -110,25 +110,27 @@ def split_of(sentences: list[list[str]]) -> EncodedSplit:
 
 
 @given(SENTENCES, SENTENCES, SENTENCES)
-def test_tags_in_bioes_are_those_of_each_sentence_by_itself(train, validation, test):
+def test_in_scheme_converts_each_sentence_separately(train, validation, test):
     parts = (train, validation, test)
     splits = [split_of(sentences) for sentences in parts]
     before = EncodedCorpus(*splits, vectors=np.zeros((1, 3), np.float32), tags=TAGS, copied=3)
-    found = in_scheme(before, "bioes")
-    assert sorted(found.tags[1:]) == sorted(f"{prefix}-{tag[2:]}" for tag in TAGS[1::2] for prefix in "BIES")
-    for split, old, sentences in zip((found.train, found.validation, found.test), splits, parts, strict=True):
+    converted = in_scheme(before, "bioes")
+    assert sorted(converted.tags[1:]) == sorted(f"{prefix}-{tag[2:]}" for tag in TAGS[1::2] for prefix in "BIES")
+    for split, old, sentences in zip(
+        (converted.train, converted.validation, converted.test), splits, parts, strict=True
+    ):
         assert split.tags.dtype == np.int16
-        assert tag_sequences(split, split.tags, found.tags) == [to_bioes(tags) for tags in sentences]
-        assert tag_sequences(split, split.tags, from_bioes(found.tags)) == sentences
+        assert tag_sequences(split, split.tags, converted.tags) == [to_bioes(tags) for tags in sentences]
+        assert tag_sequences(split, split.tags, from_bioes(converted.tags)) == sentences
         assert split.rows is old.rows
         assert split.offsets is old.offsets
-    assert found.vectors is before.vectors
-    assert found.tags[0] == "O"
+    assert converted.vectors is before.vectors
+    assert converted.tags[0] == "O"
     assert in_scheme(before, "bio2") is before
 
 
-def test_what_is_kept_on_disk_stays_bio2(package, tmp_path):
-    handle = Held(corpus_of("Rosa", "lives"), tmp_path)
+def test_stored_encoding_stays_bio2(package, tmp_path):
+    handle = FakeHandle(corpus_of("Rosa", "lives"), tmp_path)
     encoded = in_scheme(encode_words(handle, package), "bioes")
     assert tag_sequences(encoded.train, encoded.train.tags, encoded.tags) == [["S-PER", "O"], ["S-LOC"]]
     again = encode_words(handle, package)
@@ -136,14 +138,14 @@ def test_what_is_kept_on_disk_stays_bio2(package, tmp_path):
     assert again.train.tags.tolist() == [3, 0, 1]
 
 
-def test_a_place_that_cannot_be_written_is_said(package, tmp_path):
+def test_an_unwritable_folder_raises_store_error(package, tmp_path):
     (tmp_path / "encoded").write_text("in the way")
     corpus = corpus_of("Rosa")
     with pytest.raises(StoreError, match="corpus cannot be written"):
-        encode_words(Held(corpus, tmp_path), package)
+        encode_words(FakeHandle(corpus, tmp_path), package)
 
 
-def test_missing_vectors_say_what_to_do():
+def test_missing_vectors_name_the_package_to_install():
     with pytest.raises(VectorsMissing, match=r"embeddings='glove' is not installed .*en_core_web_md"):
         embeddings.find("glove")
     assert dataclasses.asdict(embeddings.find("en_core_web_md"))["version"]

@@ -19,7 +19,7 @@ from engine.training.batches import batch_of
 from engine.training.row_lookup import rows_of
 
 
-def test_spelling_has_a_fixed_meaning() -> None:
+def test_word_shape_features_are_fixed() -> None:
     words = ["London", "EU", "B", "rose", "1996-08-22", "McCall", "--", "didn't", "a/b", "42"]
     found = shapes(words)
     assert found.shape == (10, SIZE)
@@ -36,13 +36,13 @@ def test_spelling_has_a_fixed_meaning() -> None:
     assert (found == shapes(words)).all()
 
 
-def test_cases_tell_apart_what_lower_case_pieces_do_not() -> None:
+def test_case_distinguishes_words_with_equal_lower_case_pieces() -> None:
     found = [case(word) for word in ("the", "42", "B2", "--", "EU", "London", "McCall", "iPod", "A")]
     assert found == [0, 1, 2, 3, 4, 5, 6, 7, 5]
     assert max(found) < CASES
 
 
-def test_half_the_room_costs_one_part_in_256() -> None:
+def test_narrow_rounds_to_bfloat16_within_one_part_in_256() -> None:
     random = np.random.default_rng(0)
     values = (random.standard_normal((50, 7)) * 10.0 ** random.integers(-6, 6, (50, 7))).astype(np.float32)
     values[0, 0] = 0
@@ -50,12 +50,12 @@ def test_half_the_room_costs_one_part_in_256() -> None:
     assert back.dtype == np.float32
     assert (np.abs(back - values) <= np.abs(values) / 256).all()
     assert back[0, 0] == 0
-    # To the nearest, ties to even: 1 + 1/256 lies halfway between 1 and 1 + 1/128.
+    # Round to nearest, ties to even: 1 + 1/256 lies halfway between 1 and 1 + 1/128.
     halves = np.array([1 + 1 / 256, 1 + 3 / 256, 1.5], np.float32)
     assert rows_of(features.narrow(halves[None]), np.zeros(1, np.int64))[0].tolist() == [1.0, 1 + 1 / 64, 1.5]
 
 
-def test_rows_are_those_of_the_table(tmp_path) -> None:
+def test_rows_of_returns_rows_of_arrays_and_mapped_files(tmp_path) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     rows = np.array([2, 0, 2])
     assert (rows_of(table, rows) == table[rows]).all()
@@ -65,13 +65,13 @@ def test_rows_are_those_of_the_table(tmp_path) -> None:
 
 
 @pytest.fixture
-def spelt(trained_settings):
+def with_shapes(trained_settings):
     config = SimulationConfig.from_flat({"features": "shapes", "tagger": "linear-crf", "window": 1})
     return config, prepare(config, trained_settings).sides[0].encoded, trained_settings
 
 
-def test_each_token_has_its_own_row(spelt) -> None:
-    config, encoded, settings = spelt
+def test_each_token_has_a_row_of_vector_and_shape(with_shapes) -> None:
+    config, encoded, settings = with_shapes
     found = corpus.resolve("synthetic", settings).load()
     words = [token for sentence in found.test for token in sentence.tokens]
     plain = prepare(SimulationConfig(), settings).sides[0].encoded
@@ -85,23 +85,23 @@ def test_each_token_has_its_own_row(spelt) -> None:
     assert prepare(config, settings).sides[0].tagger.layers[0].outputs == 3 * 317
 
 
-def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
-    config, encoded, settings = spelt
+def test_stored_features_are_not_computed_again(with_shapes, monkeypatch) -> None:
+    config, encoded, settings = with_shapes
     monkeypatch.setattr(features, "_table", None)
     again = prepare(config, settings).sides[0].encoded
     assert (again.vectors == encoded.vectors).all()
 
 
-def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> None:
-    config, encoded, settings = spelt
+def test_encode_waits_for_another_run_with_the_lock(with_shapes, monkeypatch) -> None:
+    config, encoded, settings = with_shapes
     handle = corpus.resolve("synthetic", settings)
     name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-3.npy"
     made = handle.artefacts.local_path(name).read_bytes()
     handle.artefacts.remove(name)
-    monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other makes it"))
+    monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other run computes it"))
 
-    class Other:
-        """It has the lock until it has been waited for, and what it makes is there then."""
+    class OtherRun:
+        """Another run that holds the lock, and writes the features once it is waited for."""
 
         @contextmanager
         def alone(self, locked: str, waiting) -> Iterator[None]:
@@ -110,15 +110,15 @@ def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> N
             handle.artefacts.local_path(name).write_bytes(made)
             yield
 
-    monkeypatch.setattr(type(handle.artefacts), "lock", Other.alone)
-    told: list[float] = []
-    again = features.encode(handle, config.embeddings, "shapes", told.append)
-    assert told == [0.0]
+    monkeypatch.setattr(type(handle.artefacts), "lock", OtherRun.alone)
+    progress_values: list[float] = []
+    again = features.encode(handle, config.embeddings, "shapes", progress_values.append)
+    assert progress_values == [0.0]
     assert (again.vectors == encoded.vectors).all()
 
 
-def test_neighbours_are_shown_words_and_spelling_not_what_has_read_them(spelt, monkeypatch) -> None:
-    config, encoded, settings = spelt
+def test_context_windows_copy_vectors_and_shapes_only(with_shapes, monkeypatch) -> None:
+    config, encoded, settings = with_shapes
     assert encoded.copied == 317
     monkeypatch.setattr(features, "_table", lambda *_: np.zeros((1, 317 + 256 + 384), np.uint16))
     tuned = features.encode(corpus.resolve("synthetic", settings), config.embeddings, "tuned")
@@ -126,38 +126,38 @@ def test_neighbours_are_shown_words_and_spelling_not_what_has_read_them(spelt, m
     assert tuned.copied == 317
 
 
-def test_the_projection_is_of_public_text_and_whitens_it() -> None:
+def test_stored_projection_has_means_and_directions_per_layer() -> None:
     basis = features.projection()
     for layer in features.LAYERS:
         assert basis[f"mean{layer}"].shape == (384,)
         assert basis[f"directions{layer}"].shape == (384, features.KEPT)
 
 
-class TestTheProcess:
+class TestSubprocess:
     def run(self, tmp_path, monkeypatch, code: str, progress=lambda share: None):
-        """What comes of the vectors in context if the process runs this code instead."""
+        """Return the contextual vectors if the process runs this code instead."""
         popen = features.subprocess.Popen
 
-        def other(command, **more):
+        def start(command, **more):
             return popen([sys.executable, "-c", code, *command[3:]], **more)
 
-        monkeypatch.setattr(features.subprocess, "Popen", other)
+        monkeypatch.setattr(features.subprocess, "Popen", start)
         return features._in_context([["a"]], "tuned", tmp_path, tmp_path, progress)
 
-    def test_what_it_made_is_read_and_its_folder_goes(self, tmp_path, monkeypatch) -> None:
-        seen = []
+    def test_result_is_read_and_its_folder_removed(self, tmp_path, monkeypatch) -> None:
+        progress_values = []
         code = "import sys, numpy; print(0.5); print(1.0); numpy.save(sys.argv[4], numpy.ones((1, 2)))"
-        found = self.run(tmp_path, monkeypatch, code, seen.append)
+        found = self.run(tmp_path, monkeypatch, code, progress_values.append)
         assert found.tolist() == [[1, 1]]
-        assert seen == [0.5, 1.0]
+        assert progress_values == [0.5, 1.0]
         assert list(tmp_path.iterdir()) == []
 
-    def test_its_fault_is_said(self, tmp_path, monkeypatch) -> None:
+    def test_an_error_is_reported_and_its_folder_removed(self, tmp_path, monkeypatch) -> None:
         with pytest.raises(TrainingFailed, match=r"vectors .*no model here"):
             self.run(tmp_path, monkeypatch, "raise SystemExit('no model here')")
         assert list(tmp_path.iterdir()) == []
 
-    def test_it_ends_when_the_run_is_stopped(self, tmp_path, monkeypatch) -> None:
+    def test_a_stopped_run_ends_the_process(self, tmp_path, monkeypatch) -> None:
         def stop(share: float) -> None:
             raise RunStopped("stopped")
 

@@ -1,4 +1,4 @@
-"""The public language model: its forward pass against one written out in float64, and its pieces."""
+"""The public language model: word pieces, and its forward pass against a reference implementation in float64."""
 
 import math
 
@@ -28,11 +28,13 @@ def encoder(weights):
     return minilm.Encoder(weights)
 
 
-def written_out(
+def reference_layers(
     weights, ids: np.ndarray, *, layers: int = minilm.LAYERS, heads: int = minilm.HEADS, epsilon: float = 1e-12
 ) -> list[np.ndarray]:
-    """One sequence [T] through the layers, head by head, token by token, in float64: Vaswani et al. 2017, section 3,
-    with normalisation after each sum, as in Devlin et al. 2019."""
+    """Return the layers' vectors of one sequence [T], computed per head and token in float64.
+
+    Vaswani et al. 2017, section 3, with normalisation after each sum, as in Devlin et al. 2019.
+    """
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     size = len(w["embeddings.LayerNorm.bias"]) // heads
 
@@ -42,20 +44,20 @@ def written_out(
     def affine(x, name):
         return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
 
-    here = [
+    hidden = [
         normal(
             w["embeddings.word_embeddings.weight"][piece]
-            + w["embeddings.position_embeddings.weight"][place]
+            + w["embeddings.position_embeddings.weight"][position]
             + w["embeddings.token_type_embeddings.weight"][0],
             "embeddings.LayerNorm",
         )
-        for place, piece in enumerate(ids)
+        for position, piece in enumerate(ids)
     ]
-    found = [np.array(here)]
+    found = [np.array(hidden)]
     for number in range(layers):
         name = f"encoder.layer.{number}"
         query, key, value = (
-            [affine(x, f"{name}.attention.self.{kind}") for x in here] for kind in ("query", "key", "value")
+            [affine(x, f"{name}.attention.self.{kind}") for x in hidden] for kind in ("query", "key", "value")
         )
         after = []
         for t in range(len(ids)):
@@ -67,18 +69,18 @@ def written_out(
                 shares /= shares.sum()
                 mixed.append(sum(share * v[own] for share, v in zip(shares, value, strict=True)))
             middle = normal(
-                here[t] + affine(np.concatenate(mixed), f"{name}.attention.output.dense"),
+                hidden[t] + affine(np.concatenate(mixed), f"{name}.attention.output.dense"),
                 f"{name}.attention.output.LayerNorm",
             )
             wide = affine(middle, f"{name}.intermediate.dense")
             wide = np.array([x * 0.5 * (1 + math.erf(x / math.sqrt(2))) for x in wide])
             after.append(normal(middle + affine(wide, f"{name}.output.dense"), f"{name}.output.LayerNorm"))
-        here = after
-        found.append(np.array(here))
+        hidden = after
+        found.append(np.array(hidden))
     return found
 
 
-def test_the_forward_pass_is_that_of_the_books_also_beside_padding(weights, encoder) -> None:
+def test_forward_pass_equals_the_reference_implementation_with_padding(weights, encoder) -> None:
     pieces = minilm.word_pieces(SENTENCES)
     ids, words, mask = minilm.padded(pieces, [0, 1, 2])
     found = encoder.layers(ids, mask, np.zeros_like(ids))
@@ -86,7 +88,7 @@ def test_the_forward_pass_is_that_of_the_books_also_beside_padding(weights, enco
     for row in (0, 2):
         size = len(pieces[row].ids)
         assert words[row, size:].tolist() == [-1] * (ids.shape[1] - size)
-        for ours, theirs in zip(found, written_out(weights, pieces[row].ids), strict=True):
+        for ours, theirs in zip(found, reference_layers(weights, pieces[row].ids), strict=True):
             assert np.allclose(ours[row, :size], theirs, atol=2e-5)
 
 
@@ -99,7 +101,7 @@ def test_pieces_belong_to_their_tokens() -> None:
     assert len(third.ids) > 4  # a word of several pieces
 
 
-def test_a_long_sentence_comes_in_stretches(encoder) -> None:
+def test_a_long_sentence_is_split(encoder) -> None:
     long = ["word"] * 1200
     stretches = minilm.word_pieces([long])
     assert [len(stretch.ids) - 2 for stretch in stretches] == [510, 510, 180]
@@ -108,29 +110,29 @@ def test_a_long_sentence_comes_in_stretches(encoder) -> None:
     assert np.abs(vectors).sum(-1).min() > 0
 
 
-def test_a_token_without_pieces_is_zero_and_no_sentence_is_lost(encoder) -> None:
-    seen = []
-    vectors = token_vectors(encoder, [["\u200b", "Bonn"], []], [6], seen.append)
+def test_a_token_without_pieces_has_a_zero_vector(encoder) -> None:
+    progress_values = []
+    vectors = token_vectors(encoder, [["\u200b", "Bonn"], []], [6], progress_values.append)
     assert vectors.shape == (2, 1, minilm.SIZE)
     assert (vectors[0] == 0).all()
     assert np.abs(vectors[1]).sum() > 0
-    assert seen[-1] == 1.0
+    assert progress_values[-1] == 1.0
 
 
-def test_tokens_do_not_depend_on_what_else_is_in_the_batch(encoder) -> None:
+def test_vectors_do_not_depend_on_the_batch(encoder) -> None:
     alone = token_vectors(encoder, SENTENCES[1:2], [4, 6])
     together = token_vectors(encoder, SENTENCES, [4, 6])[4:9]
     assert np.allclose(alone, together, atol=2e-5)
 
 
-def test_batches_have_every_stretch_once_and_keep_their_bound() -> None:
+def test_batches_are_complete_and_bounded() -> None:
     pieces = minilm.word_pieces([["a"] * size for size in (3, 50, 7, 20, 1, 300)])
     found = list(minilm.batches(pieces, 64))
     assert sorted(number for batch in found for number in batch) == list(range(6))
     assert all(len(batch) == 1 or len(batch) * max(len(pieces[n].ids) for n in batch) <= 64 for batch in found)
 
 
-def test_the_adapter_changes_matrices_by_its_rank(weights) -> None:
+def test_adapter_changes_matrices_by_its_rank(weights) -> None:
     adapter = minilm.adapter()
     changed = minilm.adapted(weights, adapter)
     name = "encoder.layer.3.attention.self.query.weight"
@@ -142,22 +144,22 @@ def test_the_adapter_changes_matrices_by_its_rank(weights) -> None:
     assert np.allclose(changed[bias], weights[bias] + adapter[bias])
 
 
-def test_spelling_is_told_to_the_tuned_model(weights) -> None:
+def test_the_tuned_model_is_sensitive_to_case(weights) -> None:
     tuned = minilm.Encoder(minilm.adapted(weights, minilm.adapter()))
     small, capital = (token_vectors(tuned, [["he", "met", word]], [6])[2, 0] for word in ("rose", "Rose"))
     assert np.linalg.norm(small - capital) > 0.1 * np.linalg.norm(small)
 
 
-def test_each_choice_of_features_has_what_the_one_before_it_has() -> None:
+def test_each_type_of_features_extends_the_previous_one() -> None:
     sentences = [["Angela", "Merkel", "visited", "Paris", "."], ["it", "rains"]]
-    package, seen = embeddings.find("en_core_web_md").folder, []
+    package, progress_values = embeddings.find("en_core_web_md").folder, []
     contextual, tuned, names = (
-        features(kind, package, sentences, seen.append) for kind in ("contextual", "tuned", "names")
+        features(kind, package, sentences, progress_values.append) for kind in ("contextual", "tuned", "names")
     )
     assert [part.shape for part in (contextual, tuned, names)] == [(7, 256), (7, 640), (7, 676)]
     assert (tuned[:, :256] == contextual).all()
     assert (names[:, :640] == tuned).all()
     assert np.allclose(np.linalg.norm(tuned[:, 256:], axis=1), 1, atol=1e-5)
     assert (names[:, 640:] == found_names(package, sentences)).all()
-    assert seen[-1] == 1.0
-    assert max(seen) == 1.0
+    assert progress_values[-1] == 1.0
+    assert max(progress_values) == 1.0

@@ -1,5 +1,4 @@
-"""Canaries in a real training: what they are, and that what an attacker makes of them tells a broken run from a whole
-one."""
+"""Canaries in a real training, and attacks that distinguish a broken run from a correct one."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +30,7 @@ def test_directions_are_orthonormal() -> None:
     np.testing.assert_allclose([found.project(vector) for vector in each], np.eye(7), atol=1e-12)
 
 
-def test_members_are_fair_coins_and_differ_between_runs() -> None:
+def test_members_are_drawn_with_probability_half_per_run() -> None:
     members = Directions(10_000, 10_000, SECRETS).members
     assert abs(members.mean() - 0.5) < 0.025
     assert not np.array_equal(members, Directions(10_000, 10_000, Secrets.seeded(1, "canaries")).members)
@@ -46,13 +45,13 @@ def test_directions_refuses_more_canaries_than_weights(number: int) -> None:
 def test_canary_backend_keeps_sentences_and_clips_canaries() -> None:
     run = central("linear-1024")
     directions = Directions(50, run.weights.size, SECRETS)
-    there, out = np.flatnonzero(directions.members)[:2], np.flatnonzero(~directions.members)[:1]
+    inside, out = np.flatnonzero(directions.members)[:2], np.flatnonzero(~directions.members)[:1]
     plain, own = run.clipped_sum(np.arange(30))
     backend = run.backend = CanaryBackend(run.backend, directions, 4000 - 50, 1.0, 3)
-    numbers = np.concatenate([np.arange(30), 3950 + there, 3950 + out])
+    numbers = np.concatenate([np.arange(30), 3950 + inside, 3950 + out])
     total, found = run.clipped_sum(numbers)
     amounts = np.zeros(50)
-    amounts[there] = run.plan.clip_norm
+    amounts[inside] = run.plan.clip_norm
     np.testing.assert_array_equal(backend.added, amounts)
     directions.add(amounts, plain)
     np.testing.assert_allclose(total, plain, atol=1e-6)
@@ -72,7 +71,7 @@ SETTINGS: list = []
 
 
 @pytest.fixture(autouse=True)
-def here(trained_settings) -> None:
+def use_settings(trained_settings) -> None:
     SETTINGS[:] = [trained_settings]
 
 
@@ -95,17 +94,17 @@ def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     assert found.check_failed, "the noise check finds it too"
 
 
-def test_without_noise_all_guesses_are_right() -> None:
+def test_attack_without_noise_guesses_correctly() -> None:
     found = measured(number=300, noise_multiplier=0.0, clip_norm=None)
     assert found.claimed == np.inf
     assert found.bound > 2
-    assert found.right > 0.9 * found.made, "all but those that no step drew"
+    assert found.right > 0.9 * found.made, "all except canaries that no step sampled"
     assert found.check_failed is None
     assert not found.contradicted
 
 
-def test_shuffled_batches_have_no_bound_that_assumes_poisson_sampling() -> None:
-    """A Gaussian mechanism of sensitivity √(5E)·C over E epochs (Balle and Wang 2018), not steps that draw."""
+def test_shuffled_batches_have_no_poisson_sampling_bound() -> None:
+    """A Gaussian mechanism of sensitivity √(5E)·C over E epochs (Balle and Wang 2018), not sampled steps."""
     found = measured(number=100, sampling="shuffle", epochs=2.0)
     sigma = SimulationConfig.from_flat(SETTING).privacy.noise_multiplier
     assert found.claimed == pytest.approx(gaussian_epsilon(10**0.5 / sigma, found.delta))
@@ -121,13 +120,13 @@ def test_unsupported_configurations_are_refused(changes: dict[str, object], word
         measured(**changes)
 
 
-def test_a_run_with_canaries_is_stored_nowhere(trained_settings) -> None:
+def test_a_run_with_canaries_is_not_stored(trained_settings) -> None:
     measured(number=50)
     assert not (trained_settings.home / "runs.sqlite").exists()
     assert not (trained_settings.home / "models").exists()
 
 
-def test_made_up_sentences_have_words_of_one_sentence_and_two_entities(trained_settings) -> None:
+def test_generated_sentences_reorder_one_sentence_and_have_two_entities(trained_settings) -> None:
     (side,) = prepare(SimulationConfig(), trained_settings).sides
     train, tags = side.encoded.train, side.encoded.tags
     made, places = canary_sentences.generate_sentences(train, 40, tags, np.random.default_rng(0))
@@ -148,10 +147,10 @@ def test_made_up_sentences_have_words_of_one_sentence_and_two_entities(trained_s
 def test_excluded_sentences_have_no_gradient() -> None:
     run = central("linear-1024")
     members = np.array([True, False] * 25)
-    there = np.concatenate([np.arange(30), 3950 + np.flatnonzero(members)])
-    expected, own = run.clipped_sum(there)
+    included = np.concatenate([np.arange(30), 3950 + np.flatnonzero(members)])
+    expected, own = run.clipped_sum(included)
     run.backend = SentenceBackend(run.backend, members, 3950, 3)
-    total, found = run.clipped_sum(np.concatenate([there, 3950 + np.flatnonzero(~members)]))
+    total, found = run.clipped_sum(np.concatenate([included, 3950 + np.flatnonzero(~members)]))
     np.testing.assert_allclose(total, expected, atol=1e-5)
     assert sorted(found.norms) == pytest.approx(sorted([*own.norms, *[0.0] * 25]), rel=1e-5)
     nothing, _ = run.clipped_sum(3950 + np.flatnonzero(~members))
@@ -159,7 +158,7 @@ def test_excluded_sentences_have_no_gradient() -> None:
 
 
 def test_black_box_bound_rises_with_less_noise() -> None:
-    """Made-up sentences are learned where nothing hinders it, and hardly where noise does."""
+    """A tagger learns generated sentences without noise, and hardly with noise."""
     options = {"number": 600, "epochs": 12.0, "kind": "sentences"}
     free = measured(noise_multiplier=0.0, clip_norm=None, **options)
     noisy = measured(**options)
@@ -172,8 +171,8 @@ def test_black_box_bound_rises_with_less_noise() -> None:
 
 
 @pytest.mark.parametrize("kind", ["directions", "sentences"])
-def test_a_tagger_of_several_layers_has_canaries_too(kind: str) -> None:
-    """With so many that steps draw canaries alone."""
+def test_canaries_support_taggers_with_several_layers(kind: str) -> None:
+    """There are so many canaries that some steps sample canaries only."""
     small = {"tagger": "bilstm-tddl", "hidden_size": 4, "window": 0, "data_fraction": 0.01, "batch_size": 4}
     assert measured(number=300, kind=kind, **small).canaries == 300
 

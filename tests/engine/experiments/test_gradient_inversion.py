@@ -17,63 +17,63 @@ def config_of(clients=400, rounds=1, training=TRAINING, **privacy):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def result(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     settings = Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home)
     return gradient_inversion.measure(config_of(noise_multiplier=1.0), settings)
 
 
-def test_without_noise_words_of_small_clients_are_reconstructed(found):
-    first = found.readings[0]
-    assert (found.clients, found.steps, found.sums) == (3, 3, False)
-    assert 1 < found.claimed < 50
+def test_without_noise_words_of_small_clients_are_reconstructed(result):
+    first = result.readings[0]
+    assert (result.clients, result.steps, result.sums) == (3, 3, False)
+    assert 1 < result.claimed < 50
     assert first.noise_multiplier == 0
     assert first.by_message
     assert first.precision > 0.95
-    # Sentences that chance left out of all three steps are not in the message: (1 - 4/11)^3, a quarter.
+    # A quarter of the sentences, (1 - 4/11)^3, is in none of the three batches and so not in the message.
     assert first.recall == pytest.approx(0.75, abs=0.12)
 
 
-def test_usual_noise_leaves_only_frequent_words(found):
-    last = found.readings[-1]
+def test_usual_noise_leaves_only_frequent_words(result):
+    last = result.readings[-1]
     assert last.noise_multiplier == 1.0
     assert not last.by_message
-    assert last.precision < found.readings[0].precision
-    said = server_text(found, 1.0)
-    assert all(part in said for part in ("first messages", "3 clients", "11 sentences each"))
+    assert last.precision < result.readings[0].precision
+    text = server_text(result, 1.0)
+    assert all(part in text for part in ("first messages", "3 clients", "11 sentences each"))
 
 
 def test_server_side_noise_does_not_stop_the_server(settings):
     """DP-FedAvg: the server sees each update before it adds any noise."""
-    found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), settings)
-    (only,) = found.readings
-    assert only.noise_multiplier == 2.0
-    assert only.by_message
-    assert only.precision > 0.95
+    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), settings)
+    (reading,) = result.readings
+    assert reading.noise_multiplier == 2.0
+    assert reading.by_message
+    assert reading.precision > 0.95
 
 
 def test_client_level_noise_stops_the_server(settings):
-    found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), settings)
-    assert found.readings[0].by_message
-    assert not found.readings[-1].by_message
+    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), settings)
+    assert result.readings[0].by_message
+    assert not result.readings[-1].by_message
 
 
 def test_secure_aggregation_exposes_only_the_sum(settings):
-    found = gradient_inversion.measure(
+    result = gradient_inversion.measure(
         config_of(
             clients=20, noise_multiplier=2.0, mechanism="secure-sum", training=TrainingConfig(epochs=1, batch_size=64)
         ),
         settings,
     )
-    assert found.sums
-    assert found.clients == 1
-    assert not found.readings[-1].by_message, "of twenty clients with 220 sentences each"
+    assert result.sums
+    assert result.clients == 1
+    assert not result.readings[-1].by_message, "of twenty clients with 220 sentences each"
 
 
 def test_audit_of_a_federated_run_inverts_messages(settings):
-    found = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
-    assert found.server
-    assert audit_text(found).startswith("Honest-but-curious server")
+    result = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
+    assert result.server
+    assert audit_text(result).startswith("Honest-but-curious server")
     central = SimulationConfig(features="vectors", privacy=PrivacyConfig(noise_multiplier=1.0))
     assert audits.audit(central, settings, 0, command="").server is None
 

@@ -1,4 +1,4 @@
-"""Membership inference on real trainings: what a tagger without noise betrays, and that noise hides it."""
+"""Membership inference on real trainings: it succeeds without noise and fails with it."""
 
 from dataclasses import replace
 
@@ -36,67 +36,67 @@ TRAINED: list[membership.Known] = []
 
 
 @pytest.fixture
-def known(trained_settings) -> membership.Known:
-    """Six models without noise, trained once."""
+def trained(trained_settings) -> membership.Known:
+    """Return six models without noise, trained once."""
     if not TRAINED:
         TRAINED.append(membership.train(config(), trained_settings, 5))
     return TRAINED[0]
 
 
-def test_each_model_is_trained_on_its_own_random_half(known):
-    each = known.inside.sum(1)
+def test_each_model_is_trained_on_its_own_random_half(trained):
+    each = trained.inside.sum(1)
     assert (each == each[0]).all()
-    assert each[0] == pytest.approx(0.1 * known.phi.shape[1], abs=1)
-    assert len({row.tobytes() for row in known.inside}) == len(known.phi) == 6
-    assert np.isinf(known.claimed)
-    assert set().union(*known.types) == {"DATE", "LOC", "ORG", "PER"}
+    assert each[0] == pytest.approx(0.1 * trained.phi.shape[1], abs=1)
+    assert len({row.tobytes() for row in trained.inside}) == len(trained.phi) == 6
+    assert np.isinf(trained.claimed)
+    assert set().union(*trained.types) == {"DATE", "LOC", "ORG", "PER"}
 
 
 def test_claimed_epsilon_is_the_maximum_over_models(trained_settings, monkeypatch):
     """Clients of one half may have fewer sentences than those of another."""
-    found = iter([1.0, 3.0, 2.0, 2.0])
-    monkeypatch.setattr(membership, "privacy_spent", lambda *_: PrivacySpent(epsilon=next(found), delta=1e-5))
+    epsilons = iter([1.0, 3.0, 2.0, 2.0])
+    monkeypatch.setattr(membership, "privacy_spent", lambda *_: PrivacySpent(epsilon=next(epsilons), delta=1e-5))
     assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
 
 
-def test_membership_inference_succeeds_without_noise(known):
-    found = membership.infer(known)
-    assert found.models == 6
-    assert found.references == 5
-    assert found.strongest.area == max(curve.area for curve in found.curves) > 0.55
-    for curve in found.curves:
+def test_membership_inference_succeeds_without_noise(trained):
+    result = membership.infer(trained)
+    assert result.models == 6
+    assert result.references == 5
+    assert result.strongest.area == max(curve.area for curve in result.curves) > 0.55
+    for curve in result.curves:
         assert len(curve.caught) == len(RATES)
         assert curve.caught[-1] == 1.0
         assert (np.diff(curve.caught) >= 0).all()
         for (mean, low, high), rate in zip(curve.shown, SHOWN, strict=True):
             assert 0 <= low <= mean <= high <= 1
             assert mean >= 0.5 * rate
-    assert set(found.by_type) == {"DATE", "LOC", "ORG", "PER"}
-    assert found.by_client == {"1": pytest.approx(found.strongest.area)}
-    worst = found.at_risk[0][0]
-    there = known.inside[:, worst]
-    assert known.phi[there, worst].mean() > known.phi[~there, worst].mean()
-    assert [apart for _, apart in found.at_risk] == sorted((apart for _, apart in found.at_risk), reverse=True)
+    assert set(result.by_type) == {"DATE", "LOC", "ORG", "PER"}
+    assert result.by_client == {"1": pytest.approx(result.strongest.area)}
+    worst = result.at_risk[0][0]
+    inside = trained.inside[:, worst]
+    assert trained.phi[inside, worst].mean() > trained.phi[~inside, worst].mean()
+    assert [apart for _, apart in result.at_risk] == sorted((apart for _, apart in result.at_risk), reverse=True)
 
 
-def test_membership_inference_fails_with_noise(known, trained_settings):
+def test_membership_inference_fails_with_noise(trained, trained_settings):
     private = membership.train(config(noise_multiplier=6.0, clip_norm=0.1), trained_settings, 5)
     assert private.claimed < 2
-    found = membership.infer(private)
-    assert found.strongest.area < membership.infer(known).strongest.area - 0.03
+    result = membership.infer(private)
+    assert result.strongest.area < membership.infer(trained).strongest.area - 0.03
     rates = np.array(RATES)
-    noise = 4 * np.sqrt(rates * (1 - rates) / (found.models * known.inside[0].sum())) + 1e-3
-    assert (np.array(found.strongest.caught) <= allowed(rates, private.claimed, private.delta) + noise).all()
+    noise = 4 * np.sqrt(rates * (1 - rates) / (result.models * trained.inside[0].sum())) + 1e-3
+    assert (np.array(result.strongest.caught) <= allowed(rates, private.claimed, private.delta) + noise).all()
 
 
-def test_known_names_the_client_of_each_sentence(trained_settings):
-    found = membership.train(config(clients=3, rounds=2, epochs=2.0), trained_settings, 3)
-    assert set(found.client[0]) == {-1, 0, 1, 2}
-    assert set(membership.infer(found).by_client) == {"1", "2", "3"}
+def test_train_records_the_client_of_each_sentence(trained_settings):
+    result = membership.train(config(clients=3, rounds=2, epochs=2.0), trained_settings, 3)
+    assert set(result.client[0]) == {-1, 0, 1, 2}
+    assert set(membership.infer(result).by_client) == {"1", "2", "3"}
 
 
 def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(trained_settings):
-    """It learned from the whole share that its configuration says, its references from half of everything."""
+    """The model is trained on all training sentences, each shadow model on half of all sentences."""
     whole = config(data_fraction=1.0, epochs=8.0)
     prepared = prepare(whole, trained_settings)
     (side,) = prepared.sides
@@ -114,30 +114,30 @@ def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(train
         epsilon=float("inf"),
         delta=1e-5,
     )
-    found = membership.of_model(model, trained_settings, 3)
-    assert found.models == 1
-    every = len(side.encoded.train) + len(side.encoded.validation)
-    assert 0.9 * every < found.sentences < every, "those that all four references learned from are left out"
-    assert found.strongest.area > 0.5
-    assert all(number < len(side.encoded.train) for number, _ in found.at_risk), "only members are at risk"
+    result = membership.of_model(model, trained_settings, 3)
+    assert result.models == 1
+    total = len(side.encoded.train) + len(side.encoded.validation)
+    assert 0.9 * total < result.sentences < total, "sentences that all four shadow models were trained on are left out"
+    assert result.strongest.area > 0.5
+    assert all(number < len(side.encoded.train) for number, _ in result.at_risk), "only members are at risk"
 
 
-def test_scores_are_of_the_target_and_no_other(known):
-    """A wrong target gives bad results: inside and phi must match."""
-    right = area(bayes(known.phi, known.inside, 0), known.inside[0])
-    wrong = area(bayes(known.phi, known.inside, 0), known.inside[1])
+def test_scores_belong_to_the_target_model(trained):
+    """With the membership of another model, the attack is worse."""
+    right = area(bayes(trained.phi, trained.inside, 0), trained.inside[0])
+    wrong = area(bayes(trained.phi, trained.inside, 0), trained.inside[1])
     assert right > wrong + 0.03
 
 
-def test_losses_are_those_of_the_sentence_alone(trained_settings):
+def test_losses_do_not_depend_on_the_batch(trained_settings):
     prepared = prepare(config(), trained_settings)
     (side,) = prepared.sides
     holding, weights = side.holding, prepared.run.weights
-    found = losses(holding.backend, weights, holding.split, holding.table)
+    result = losses(holding.backend, weights, holding.split, holding.table)
     few = np.array([7, 3, 11])
     alone = losses(holding.backend, weights, subset(holding.split, few), holding.table)
-    np.testing.assert_allclose(found[few], alone, rtol=1e-5)
-    assert np.isfinite(phi_of(found)).all()
+    np.testing.assert_allclose(result[few], alone, rtol=1e-5)
+    assert np.isfinite(phi_of(result)).all()
 
 
 @pytest.mark.parametrize("number", [2, 257])
@@ -146,7 +146,7 @@ def test_references_out_of_range_are_refused(number, trained_settings):
         membership.train(config(), trained_settings, number)
 
 
-def test_platforms_are_refused(trained_settings):
+def test_silos_are_refused(trained_settings):
     both = replace(config(), corpus=JOIN.join(("ade@0", "psytar@0")))
     with pytest.raises(InvalidConfig, match="platforms=2"):
         membership.train(both, trained_settings)

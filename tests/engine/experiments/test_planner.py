@@ -1,4 +1,4 @@
-"""The planner against brute force, an independent isotonic fit, and simulations whose truth is known."""
+"""The planner against brute force, an independent isotonic regression, and simulations with known truth."""
 
 import math
 import statistics
@@ -40,7 +40,7 @@ from engine.records import (
 from tests.engine.factories import check, provenance, record
 
 NAMES = 1000
-"""Names of each type in made-up test parts; as many are predicted, so that precision, recall and F1 are equal."""
+"""Entities of each type in made-up test sets. As many are predicted, so precision, recall and F1 are equal."""
 
 
 def scored(per: float, loc: float) -> EntityScores:
@@ -60,7 +60,7 @@ def made(
     delta: float = 1e-5,
     **fields: object,
 ) -> tuple[Run, RoundRecord]:
-    """A finished run and its last record. ε is given by the caller, with σ = 1 ÷ ε by default."""
+    """Return a finished run and its last record, with a given ε and σ = 1 ÷ ε by default."""
     private = not math.isinf(epsilon)
     fields = {"noise_multiplier": 1 / epsilon if private else 0.0, "delta": delta, "seed": seed} | fields
     config = SimulationConfig.from_flat(fields)
@@ -106,7 +106,7 @@ SETTING = st.tuples(
 
 
 def grade_by_hand(values: list[float], at_least: float) -> EvidenceLevel:
-    """With SciPy's own interval."""
+    """Return the evidence level by SciPy's interval."""
     mean = statistics.fmean(values)
     if len(values) == 1:
         return EvidenceLevel.SINGLE_RUN if mean >= at_least else EvidenceLevel.BELOW
@@ -125,7 +125,7 @@ def grade_by_hand(values: list[float], at_least: float) -> EvidenceLevel:
     st.sampled_from((None, 1.0, 2.0)),
     st.sampled_from((None, 20.0)),
 )
-def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon, seconds) -> None:
+def test_answer_equals_a_brute_force_filter(drawn, per, every, epsilon, seconds) -> None:
     found, by_hand = [], {}
     for number, (spent, took, scores) in enumerate(drawn):
         for seed, (one, other) in enumerate(scores):
@@ -157,7 +157,7 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
     assert (said.nearest is None) == (bool(by_hand) or not said.within)
 
 
-def test_the_grades() -> None:
+def test_evidence_levels() -> None:
     found = [made(value, epsilon=1.0, seed=seed) for seed, value in enumerate((0.79, 0.81, 0.82))]
     for at_least, grade in (
         (0.70, EvidenceLevel.SIGNIFICANT),
@@ -173,7 +173,7 @@ def test_the_grades() -> None:
     assert judged.margin == pytest.approx((0.79 + 0.81 + 0.82) / 3 - 0.81)
 
 
-def test_without_scores_the_best_within_the_limits_comes_first() -> None:
+def test_answer_without_thresholds_ranks_by_score_within_limits() -> None:
     found = [
         made(0.8, epsilon=2.0, seconds=50),
         made(0.7, epsilon=1.0, seconds=5),
@@ -185,10 +185,10 @@ def test_without_scores_the_best_within_the_limits_comes_first() -> None:
     assert [each.setting.epsilon for each in answered(found, seconds=9.0).best] == [4.0, 1.0]
 
 
-# What is compared
+# Compared runs
 
 
-def test_what_promises_something_else_is_left_out_and_counted() -> None:
+def test_runs_with_other_guarantees_are_left_out_and_counted() -> None:
     found = [
         made(0.8, epsilon=1.0),
         made(0.9, epsilon=1.0, epochs=2.0, noise_check=check("The noise is not there.")),
@@ -223,13 +223,13 @@ def test_what_promises_something_else_is_left_out_and_counted() -> None:
     assert known.evidence(done, replace(wanted, clients=7), "0" * 64).left_out[known.OTHER_CLIENTS] == 8
 
 
-def test_the_content_that_most_runs_had_counts_where_the_corpus_is_not_here() -> None:
+def test_without_the_corpus_the_most_common_content_counts() -> None:
     found = [made(0.5, seed=seed, checksum="1" * 64) for seed in range(2)] + [made(0.9, seed=5)]
     said = evidence(found, target(thresholds=f1(0.4)))
     assert (said.runs, said.left_out) == (2, {known.OTHER_CONTENT: 1})
 
 
-def test_a_seed_counts_once_and_todays_engine_first() -> None:
+def test_a_seed_counts_once_with_the_newest_engine() -> None:
     first, last = made(0.5)
     older = replace(first, provenance=replace(first.provenance, engine_version="5"), run_id="older")
     today = replace(first, provenance=replace(first.provenance, engine_version="6"), run_id="today")
@@ -240,12 +240,12 @@ def test_a_seed_counts_once_and_todays_engine_first() -> None:
     assert known.done([(repeat, last)], "synthetic") == []
 
 
-def test_a_type_that_the_corpus_has_not_is_named_with_those_it_has() -> None:
+def test_an_unknown_entity_type_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidConfig, match=r"type='DRUG',.*: LOC, PER"):
         answered([made(0.5)], thresholds=(Threshold(Measure("recall", "DRUG"), 0.5),))
 
 
-def test_a_platform_can_be_asked_for_by_its_name() -> None:
+def test_a_measure_may_name_a_silo() -> None:
     run, last = made(0.5)
     platform = PlatformRecord(name="ade", privacy=last.privacy, scores=last.scores, test=scored(0.7, 0.3))
     said = answered(
@@ -254,7 +254,7 @@ def test_a_platform_can_be_asked_for_by_its_name() -> None:
     assert said.best[0].readings[0].spread.mean == pytest.approx(0.5)
 
 
-def test_empty_stores_one_run_and_runs_without_noise() -> None:
+def test_answers_without_runs_with_one_run_and_without_noise() -> None:
     none = answered([], thresholds=f1(0.5))
     assert (none.best, none.nearest, none.ceiling) == ((), None, None)
     one = answered([made(0.4)], thresholds=f1(0.5))
@@ -284,7 +284,7 @@ def test_an_invalid_target_is_refused_with_its_value(fields, word) -> None:
         target(**fields)
 
 
-def test_thresholds_as_a_shell_gives_them() -> None:
+def test_read_parses_thresholds_of_the_command_line() -> None:
     assert read(["0.8", "PER=0.9"], "recall") == [
         Threshold(Measure("recall"), 0.8),
         Threshold(Measure("recall", "PER"), 0.9),
@@ -298,7 +298,7 @@ def test_thresholds_as_a_shell_gives_them() -> None:
 
 
 def isotonic(values: list[float], weights: list[float]) -> list[float]:
-    """The min-max formula (Barlow et al. 1972, theorem 1.4), which pools nothing."""
+    """Return the fit by the min-max formula (Barlow et al. 1972, theorem 1.4), which does no pooling."""
 
     def mean(first: int, last: int) -> float:
         part = slice(first, last + 1)
@@ -309,13 +309,13 @@ def isotonic(values: list[float], weights: list[float]) -> list[float]:
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=5), min_size=1, max_size=8))
-def test_the_fit_is_the_isotonic_one(values) -> None:
-    curve = fit([Point(2.0**place, tuple(each)) for place, each in enumerate(values)])
+def test_fit_equals_the_isotonic_regression(values) -> None:
+    curve = fit([Point(2.0**position, tuple(each)) for position, each in enumerate(values)])
     wanted = isotonic([statistics.fmean(each) for each in values], [float(len(each)) for each in values])
     assert curve.fitted == pytest.approx(wanted, abs=1e-9)
 
 
-def test_between_points_the_fit_is_straight_in_log_epsilon_and_nowhere_else() -> None:
+def test_fit_interpolates_in_log_epsilon_and_does_not_extrapolate() -> None:
     curve = Curve((1.0, 4.0), (0.4, 0.8), ())
     assert curve.at(2.0) == pytest.approx(0.6)
     assert curve.at(0.9) is None
@@ -326,7 +326,7 @@ def test_between_points_the_fit_is_straight_in_log_epsilon_and_nowhere_else() ->
 
 
 def truth(epsilon: float) -> float:
-    """A made-up score that rises with ε."""
+    """Return a made-up score that rises with ε."""
     return 0.9 / (1 + math.exp(-1.2 * (math.log(epsilon) + 1)))
 
 
@@ -337,8 +337,8 @@ def draw(random: np.random.Generator, seeds: int, sd: float = 0.02) -> list[Poin
     return [Point(epsilon, tuple(truth(epsilon) + sd * random.standard_normal(seeds))) for epsilon in EPSILONS]
 
 
-def bootstrap_holds(points: list[Point], random: np.random.Generator) -> bool:
-    """Whether percentile intervals of the resampled means, with the same correction, hold all of the truth."""
+def bootstrap_covers(points: list[Point], random: np.random.Generator) -> bool:
+    """Return whether percentile intervals of resampled means, with the same correction, cover the truth."""
     tail = 100 * 0.025 / len(points)
     for each in points:
         means = np.mean(random.choice(each.values, (1000, len(each.values))), axis=1)
@@ -348,22 +348,22 @@ def bootstrap_holds(points: list[Point], random: np.random.Generator) -> bool:
     return True
 
 
-def test_the_band_holds_the_whole_curve_at_its_rate_where_a_bootstrap_would_not() -> None:
-    """Of 600 simulations, 95 % have a standard error of 0.9 points; Bonferroni makes the band hold slightly more."""
-    random, places = np.random.default_rng(5), np.geomspace(0.05, 20, 40)
-    held = resampled = 0
+def test_band_covers_the_curve_at_its_rate_unlike_a_bootstrap() -> None:
+    """A rate of 95 % in 600 simulations has a standard error of 0.9 points; Bonferroni's is slightly higher."""
+    random, grid = np.random.default_rng(5), np.geomspace(0.05, 20, 40)
+    covered = resampled = 0
     for _ in range(600):
         points = draw(random, 5)
         curve = fit(points)
-        within = [(curve.interval_at(float(epsilon)), truth(float(epsilon))) for epsilon in places]
+        within = [(curve.interval_at(float(epsilon)), truth(float(epsilon))) for epsilon in grid]
         at_points = [(curve.interval_at(epsilon), truth(epsilon)) for epsilon in EPSILONS]
-        held += all(band and band.low <= value <= band.high for band, value in (*within, *at_points))
-        resampled += bootstrap_holds(points, random)
-    assert 0.925 <= held / 600 <= 0.99
+        covered += all(band and band.low <= value <= band.high for band, value in (*within, *at_points))
+        resampled += bootstrap_covers(points, random)
+    assert 0.925 <= covered / 600 <= 0.99
     assert resampled / 600 < 0.75
 
 
-def test_a_band_says_nothing_where_there_is_one_run_and_widens_where_intervals_contradict() -> None:
+def test_band_is_absent_for_single_runs_and_widens_for_contradictions() -> None:
     single = [Point(1.0, (0.5,)), Point(2.0, (0.6,))]
     assert fit(single).interval_at(1.5) is None
     mixed = fit([Point(1.0, (0.50, 0.51, 0.52)), *single[1:], Point(4.0, (0.70, 0.71, 0.72))])
@@ -375,8 +375,8 @@ def test_a_band_says_nothing_where_there_is_one_run_and_widens_where_intervals_c
     assert falling.band[0][1].low > falling.band[1][1].high
 
 
-def test_the_error_of_the_fit_is_that_of_predicting_new_means() -> None:
-    """Compared with the true error of predicting a fresh mean at each inner place, from curves through the others."""
+def test_fit_error_equals_the_error_of_predicting_new_means() -> None:
+    """The reference is the error of predicting new means at inner points from curves through the other points."""
     random = np.random.default_rng(3)
     said, true = [], []
     for _ in range(400):
@@ -385,25 +385,25 @@ def test_the_error_of_the_fit_is_that_of_predicting_new_means() -> None:
         assert found is not None
         assert found.number == 3
         said.append(found.typical**2)
-        for place in (1, 2, 3):
-            rest = fit(points[:place] + points[place + 1 :]).at(points[place].epsilon)
-            fresh = truth(points[place].epsilon) + 0.03 * random.standard_normal(5).mean()
+        for position in (1, 2, 3):
+            rest = fit(points[:position] + points[position + 1 :]).at(points[position].epsilon)
+            fresh = truth(points[position].epsilon) + 0.03 * random.standard_normal(5).mean()
             true.append((rest - fresh) ** 2)
     assert math.sqrt(statistics.fmean(said)) == pytest.approx(math.sqrt(statistics.fmean(true)), rel=0.1)
 
 
-def test_families_share_all_but_their_noise() -> None:
+def test_families_differ_in_noise_only() -> None:
     found = [made(truth(epsilon), epsilon=epsilon, seed=seed) for epsilon in (1.0, 2.0) for seed in range(2)]
     found += [made(0.3, epsilon=1.0, epochs=3.0), made(0.9, epsilon=math.inf)]
     lines = families(evidence(found, target(thresholds=f1(0.5))).settings)
     assert [[each.epsilon for each in family.private] for family in lines] == [[1.0, 2.0], [1.0]]
     points = lines[0].points(Measure())
     assert [len(each.values) for each in points] == [2, 2]
-    drawn = highest([(family, fit(family.points(Measure()))) for family in lines], 4)
-    assert [len(family.private) for family, _ in drawn] == [2]
+    highest_families = highest([(family, fit(family.points(Measure()))) for family in lines], 4)
+    assert [len(family.private) for family, _ in highest_families] == [2]
 
 
-# What to run next
+# Next runs
 
 
 def rules(found: list[tuple[Run, RoundRecord]], **fields: object) -> dict[str, float]:
@@ -417,12 +417,12 @@ def rules(found: list[tuple[Run, RoundRecord]], **fields: object) -> dict[str, f
 LINE = [made(value, epsilon=epsilon) for epsilon, value in ((1.0, 0.4), (4.0, 0.8))]
 
 
-def test_a_next_run_is_read_off_the_curve() -> None:
+def test_candidate_from_the_curve() -> None:
     assert rules(LINE, thresholds=f1(0.6), epsilon=3.0) == {FROM_CURVE: 2.0}
     assert rules(LINE, thresholds=f1(0.6), epsilon=1.5) == {AT_LIMIT: 1.5}
 
 
-def test_beyond_the_curve_only_where_runs_without_noise_show_room() -> None:
+def test_candidate_beyond_the_curve_needs_better_runs_without_noise() -> None:
     assert rules(LINE, thresholds=f1(0.85)) == {}
     room, no_room = made(0.9, epsilon=math.inf), made(0.84, epsilon=math.inf)
     assert rules([*LINE, room], thresholds=f1(0.85)) == {BEYOND: 8.0}
@@ -432,13 +432,13 @@ def test_beyond_the_curve_only_where_runs_without_noise_show_room() -> None:
     assert rules([*LINE, room], thresholds=f1(0.85), epsilon=6.0) == {BEYOND: 6.0}
 
 
-def test_at_the_limit_where_nothing_was_measured() -> None:
+def test_candidate_at_the_limit_without_measured_points() -> None:
     assert rules(LINE, thresholds=f1(0.35), epsilon=0.5) == {AT_LIMIT: 0.5}
     assert rules(LINE, thresholds=f1(0.85), epsilon=0.5) == {}
     assert rules(LINE, thresholds=f1(0.75), epsilon=2.0) == {AT_LIMIT: 2.0}
 
 
-def test_more_seeds_where_chance_leaves_it_open() -> None:
+def test_candidate_with_more_seeds_for_an_undecided_setting() -> None:
     open_one = [made(value, epsilon=1.0, seed=seed) for seed, value in enumerate((0.52, 0.54, 0.56))]
     wanted = target(thresholds=f1(0.525))
     said = evidence(open_one, wanted)

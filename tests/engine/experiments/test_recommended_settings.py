@@ -40,13 +40,13 @@ def test_table_of_sigma_covers_the_ablation_and_the_federation() -> None:
     for corpus, sentences in CORPORA.items():
         for number in range(len(RUNGS)):
             training = recommended_settings.recipe_step(number, corpus, sentences, 1.0).training
-            known = recommended_settings._KNOWN[sentences, training.batch_size, training.epochs]
-            assert list(known) == list(EPSILONS)
-            assert known[1.0] > known[3.0] > known[8.0]
+            stored = recommended_settings._KNOWN[sentences, training.batch_size, training.epochs]
+            assert list(stored) == list(EPSILONS)
+            assert stored[1.0] > stored[3.0] > stored[8.0]
 
 
 def divergence(order: float, probability: float, sigma: float) -> float:
-    """Rényi divergence of a step by adding up the integral itself (Mironov, Talwar and Zhang 2019, equation 6)."""
+    """Return the Rényi divergence of a step by numerical integration (Mironov, Talwar and Zhang 2019, equation 6)."""
     x = np.linspace(-40 * sigma, 40 * sigma + order, 100_001)
     log_ratio = np.log1p(-probability + probability * np.exp((2 * x - 1) / (2 * sigma**2)))
     values = order * log_ratio - x**2 / (2 * sigma**2) - 0.5 * math.log(2 * math.pi * sigma**2)
@@ -57,7 +57,7 @@ def divergence(order: float, probability: float, sigma: float) -> float:
 
 @pytest.mark.parametrize("delta", [1e-7, 1e-5])
 def test_a_smaller_delta_needs_more_noise(delta) -> None:
-    """ε = 3 by an upper bound that is worked out here, so what is known for δ = 1e-5 cannot pass for δ = 1e-7."""
+    """An independent upper bound gives ε = 3, so a σ stored for δ = 1e-5 fails for δ = 1e-7."""
     config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
     config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, delta=delta))
     sigma = recommended_settings.noise(config, 14_041, 3.0)
@@ -73,7 +73,7 @@ def test_a_smaller_delta_needs_more_noise(delta) -> None:
     assert 3.0 <= min(rdp) <= 3.4  # the exact ε is 3, Rényi accounting is a tenth above it
 
 
-def test_what_is_known_holds_for_poisson_sampling_alone(monkeypatch) -> None:
+def test_stored_sigmas_are_used_for_poisson_sampling_only(monkeypatch) -> None:
     monkeypatch.setattr(recommended_settings, "found_noise", lambda config, sentences, epsilon: 99.0)
     config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
     assert recommended_settings.noise(config, 14_041, 3.0) == 1.48
@@ -83,21 +83,21 @@ def test_what_is_known_holds_for_poisson_sampling_alone(monkeypatch) -> None:
     recommended_settings.noise.cache_clear()
 
 
-def test_the_lowest_rung_is_the_papers_setting_and_the_highest_is_good_practice() -> None:
-    lowest = recommended_settings.recipe_step(0, "conll2003", 14_041, 1.0)
-    assert lowest == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
-    good = recommended_settings.recommended_settings("conll2003", 14_041, 1.0)
-    assert good == recommended_settings.recipe_step(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
-    assert good.tagger.name == "linear-crf"
-    assert good.training.averaging == 0.95
+def test_first_step_is_the_paper_and_last_step_the_recommended_settings() -> None:
+    first = recommended_settings.recipe_step(0, "conll2003", 14_041, 1.0)
+    assert first == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
+    recommended = recommended_settings.recommended_settings("conll2003", 14_041, 1.0)
+    assert recommended == recommended_settings.recipe_step(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
+    assert recommended.tagger.name == "linear-crf"
+    assert recommended.training.averaging == 0.95
 
 
-def test_each_rung_changes_what_it_says() -> None:
+def test_each_step_changes_the_fields_it_names() -> None:
     for number in range(1, len(RUNGS)):
-        below, here = (
+        before, after = (
             recommended_settings.recipe_step(n, "conll2003", 14_041, 1.0).flat() for n in (number - 1, number)
         )
-        changed = {name for name in below if below[name] != here[name]} - {"noise_multiplier"}
+        changed = {name for name in before if before[name] != after[name]} - {"noise_multiplier"}
         assert changed == set(RUNGS[number].changes)
 
 
@@ -105,14 +105,14 @@ def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
     assert recommended_settings.recommended_settings("small", 300, 8.0).training.batch_size == 100
 
 
-def test_without_privacy_nothing_is_clipped() -> None:
+def test_steps_without_privacy_do_not_clip() -> None:
     assert recommended_settings.recipe_step(3, "conll2003", 14_041, None).privacy.clip_norm is None
 
 
-def test_without_privacy_there_is_no_need_of_large_batches() -> None:
-    private, open_ = (
+def test_steps_without_privacy_have_smaller_batches() -> None:
+    private, without = (
         recommended_settings.recipe_step(5, "conll2003", 14_041, epsilon).training for epsilon in (1.0, None)
     )
     assert private.batch_size == 1024
-    assert open_.batch_size == 128
-    assert open_.learning_rate < private.learning_rate
+    assert without.batch_size == 128
+    assert without.learning_rate < private.learning_rate

@@ -1,4 +1,4 @@
-"""The reported shared layers are those that the tagger shares."""
+"""The reported shared layers equal those that the tagger shares."""
 
 from dataclasses import replace
 
@@ -14,13 +14,15 @@ from engine.simulation.setup import prepare
 from engine.taggers import splits_of
 
 ALL = "characters,convolution,lstm,scores"
+UNPROTECTED, *_ = fedner_2020.SCOPES
+"""The protected unit of runs without noise: none."""
 
 
 @pytest.mark.parametrize(
     ("shared", "scheme"),
     [("lstm", "bio2"), ("characters,convolution", "bio2,bioes"), (NOTHING, "bioes"), (ALL, "bio2"), (ALL, "bioes")],
 )
-def test_weights_are_those_of_the_tagger_that_is_trained(
+def test_parts_have_the_sizes_of_the_trained_tagger(
     shared: str, scheme: str, trained_settings: Settings, tmp_path
 ) -> None:
     file = tmp_path / "drugs.conll"
@@ -29,17 +31,17 @@ def test_weights_are_those_of_the_tagger_that_is_trained(
     base = fedner_2020.federated("cnn-clstm-crf", shared=shared)
     tagger = replace(base.tagger, hidden_size=6, scheme=scheme)
     config = replace(base, tagger=tagger, corpus=f"synthetic + {file}", federation=replace(base.federation, clients=2))
-    types = [("DATE", "LOC", "ORG", "PER"), ("Drug", "PER")]  # PER is common: all have five
+    types = [("DATE", "LOC", "ORG", "PER"), ("Drug", "PER")]  # PER is common: five types in total
     for platform, side in enumerate(prepare(config, trained_settings).sides):
-        found = shared_parameters.parts(config, types, platform)
-        assert sum(part.weights for part in found) == side.tagger.size
-        assert shared_parameters.sent(found) == side.tagger.shared.stop
-        assert {part.name for part in found if part.leaves} == (set() if shared == NOTHING else set(shared.split(",")))
+        parts = shared_parameters.parts(config, types, platform)
+        assert sum(part.weights for part in parts) == side.tagger.size
+        assert shared_parameters.sent(parts) == side.tagger.shared.stop
+        assert {part.name for part in parts if part.leaves} == (set() if shared == NOTHING else set(shared.split(",")))
 
 
 @pytest.mark.parametrize("tagger", [fedner_2020.TAGGER, fedner_2020.SMALL])
-def test_taggers_in_context_are_counted_too(tagger: str) -> None:
-    config = fedner_2020.live(["ade", "psytar"], tagger, splits_of(tagger)[0], fedner_2020.NOBODY)
+def test_only_the_last_part_depends_on_the_entity_types(tagger: str) -> None:
+    config = fedner_2020.live(["ade", "psytar"], tagger, splits_of(tagger)[0], UNPROTECTED)
     few, many = (shared_parameters.parts(config, [types, ()]) for types in (("A",), ("A", "B", "C", "D")))
     assert [part.name for part in few] == list(splits_of(tagger))
     assert few[:-1] == many[:-1]
@@ -47,16 +49,16 @@ def test_taggers_in_context_are_counted_too(tagger: str) -> None:
 
 
 def test_parts_refuses_an_unknown_part() -> None:
-    config = fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, "lstm", fedner_2020.NOBODY)
+    config = fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, "lstm", UNPROTECTED)
     with pytest.raises(InvalidConfig, match="shared='lstm'"):
         shared_parameters.parts(config, [("A",), ("B",)])
 
 
 @pytest.mark.parametrize(("tagger", "weights"), [(fedner_2020.SMALL, 78_908), (fedner_2020.TAGGER, 1_183_480)])
 def test_shared_scores_have_the_entity_types_of_all_clients(tagger: str, weights: int) -> None:
-    """ADE has three, PsyTAR four, BC5CDR two, and no two of them are called the same."""
-    config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), fedner_2020.NOBODY)
+    """ADE has three types, PsyTAR four and BC5CDR two, all with different names."""
+    config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), UNPROTECTED)
     types = [NAMED[name].entity_types for name in fedner_2020.PLATFORMS]
     for platform in range(3):
-        found = shared_parameters.parts(config, types, platform)
-        assert shared_parameters.sent(found) == sum(part.weights for part in found) == weights
+        parts = shared_parameters.parts(config, types, platform)
+        assert shared_parameters.sent(parts) == sum(part.weights for part in parts) == weights

@@ -1,4 +1,4 @@
-"""Mean and spread over seeds, and the frontier, against numbers worked out by hand."""
+"""Mean and standard deviation over seeds, and the Pareto frontier, against results by hand."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ from engine.records import PrecisionRecallF1, Run, RunState, RunStatus
 from tests.engine.factories import SMALL, record, scores
 
 
-def test_the_spread_is_that_of_a_sample() -> None:
+def test_spread_is_the_sample_standard_deviation() -> None:
     found = spread([0.2, 0.4, 0.9])
     assert found.mean == pytest.approx(0.5)
     assert found.sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))  # ÷ (n - 1), not ÷ n
@@ -32,12 +32,12 @@ def test_a_single_seed_has_no_standard_deviation() -> None:
     assert spread([0.25, 0.25]).text == "0.250 ± 0.000"
 
 
-def test_without_any_value_there_is_no_mean() -> None:
+def test_spread_of_no_values_is_refused() -> None:
     with pytest.raises(statistics.StatisticsError):
         spread([])
 
 
-def test_f1_is_averaged_itself() -> None:
+def test_f1_is_averaged_directly() -> None:
     found = score_spread(PrecisionRecallF1(p, r, 2 * p * r / (p + r)) for p, r in ((1.0, 0.25), (0.25, 1.0)))
     assert found.precision.mean == found.recall.mean == 0.625
     assert found.f1.mean == pytest.approx(0.4)  # not 0.625
@@ -57,7 +57,7 @@ def test_pareto_front_has_exactly_the_optimal_items(found: list[tuple[float, flo
         assert any(e <= epsilon and f >= f1 for e, f in best)
 
 
-def test_a_run_that_failed_its_noise_check_counts_in_no_mean() -> None:
+def test_runs_with_a_failed_noise_check_are_excluded_from_means() -> None:
     def done(seed: int, *faults: str) -> Run:
         end = replace(record(2, faults=faults), test=scores(seed + 1))
         config = replace(SMALL, seed=seed)

@@ -1,4 +1,4 @@
-"""A sweep file is all combinations of its values, or a sentence that names what is wrong with it."""
+"""Sweep files: all combinations of their values, and errors that name file and field."""
 
 from pathlib import Path
 
@@ -9,15 +9,15 @@ from engine.errors import InvalidConfig
 from engine.experiments import sweeps
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def write(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "sweep.toml"
     path.write_text(text)
     return path
 
 
-def test_all_combinations_of_one_seed_come_together(tmp_path: Path) -> None:
-    found = sweeps.read(
-        written(
+def test_combinations_are_ordered_by_seed(tmp_path: Path) -> None:
+    configs = sweeps.read(
+        write(
             tmp_path,
             """
             seeds = 2
@@ -30,16 +30,16 @@ def test_all_combinations_of_one_seed_come_together(tmp_path: Path) -> None:
             """,
         )
     )
-    assert len(found) == 12
-    assert [config.seed for config in found] == [0] * 6 + [1] * 6
-    assert {config.tagger.name for config in found} == {"bilstm-crf"}
-    assert [(c.privacy.noise_multiplier, c.federation.clients) for c in found[:3]] == [(0, 1), (0, 5), (0, 20)]
-    assert found[0].training.epochs == 3
+    assert len(configs) == 12
+    assert [config.seed for config in configs] == [0] * 6 + [1] * 6
+    assert {config.tagger.name for config in configs} == {"bilstm-crf"}
+    assert [(c.privacy.noise_multiplier, c.federation.clients) for c in configs[:3]] == [(0, 1), (0, 5), (0, 20)]
+    assert configs[0].training.epochs == 3
 
 
-def test_platforms_are_a_corpus_each(tmp_path: Path) -> None:
-    found = sweeps.read(
-        written(
+def test_a_sweep_of_silos_has_a_corpus_for_each(tmp_path: Path) -> None:
+    configs = sweeps.read(
+        write(
             tmp_path,
             """
             [base]
@@ -52,20 +52,20 @@ def test_platforms_are_a_corpus_each(tmp_path: Path) -> None:
             """,
         )
     )
-    assert len(found) == 4
-    assert {config.platforms for config in found} == {("ade@0", "bc5cdr")}
-    assert {config.federation.clients for config in found} == {2}
-    assert [config.federation.shared_parts for config in found] == [(), (), ("hidden",), ("hidden",)]
+    assert len(configs) == 4
+    assert {config.platforms for config in configs} == {("ade@0", "bc5cdr")}
+    assert {config.federation.clients for config in configs} == {2}
+    assert [config.federation.shared_parts for config in configs] == [(), (), ("hidden",), ("hidden",)]
     with pytest.raises(InvalidConfig, match=r"corpus='ade@0 \+ ade@0',.* a different corpus"):
-        sweeps.read(written(tmp_path, '[base]\ncorpus = "ade@0 + ade@0"'))
+        sweeps.read(write(tmp_path, '[base]\ncorpus = "ade@0 + ade@0"'))
 
 
 def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
-    assert sweeps.read(written(tmp_path, "")) == [SimulationConfig()]
+    assert sweeps.read(write(tmp_path, "")) == [SimulationConfig()]
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("x = [", "is not a valid TOML file"),
         ("surprise = 1", "unknown key 'surprise', expected only base, grid and seeds"),
@@ -81,21 +81,21 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
         ("seeds = 10000\n[grid]\nclients = [1, 2]", "20,000 runs, expected at most 10,000"),
     ],
 )
-def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, words: str) -> None:
+def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidConfig) as error:
-        sweeps.read(written(tmp_path, text))
-    assert words in str(error.value)
+        sweeps.read(write(tmp_path, text))
+    assert message in str(error.value)
     assert "sweep.toml" in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_too_large_is_said(tmp_path: Path) -> None:
+def test_a_missing_or_too_large_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="cannot be read"):
         sweeps.read(tmp_path / "none.toml")
     with pytest.raises(InvalidConfig, match="more than 1,000,000 bytes"):
-        sweeps.read(written(tmp_path, "#" * 1_000_001))
+        sweeps.read(write(tmp_path, "#" * 1_000_001))
 
 
-def test_a_flat_configuration_there_and_back() -> None:
+def test_flat_configurations_round_trip() -> None:
     config = SimulationConfig.from_flat({"tagger": "bilstm-crf", "clients": 5, "clip_norm": 2, "seed": 3})
     assert (config.tagger.name, config.federation.clients, config.privacy.clip_norm) == ("bilstm-crf", 5, 2.0)
     assert SimulationConfig.from_flat(config.flat()) == config

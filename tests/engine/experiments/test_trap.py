@@ -19,10 +19,10 @@ def test_noise_multiplier_gives_epsilon_1() -> None:
 def test_partial_noise_exceeds_the_sensitivity_and_the_attacker_always_wins(trained_settings) -> None:
     found = list(trap.trials(trained_settings, 6, honest=False))
     assert [trial.there for trial in found] == [True, False] * 3
-    assert all(trial.moved[0] <= 1 + 1e-5 for trial in found)  # before the kept parts have learned anything
+    assert all(trial.moved[0] <= 1 + 1e-5 for trial in found)  # before the private heads have learned anything
     assert all(max(trial.moved) > 1.5 for trial in found)
     assert sum(max(trial.moved) > 5 for trial in found) >= 4
-    # By chance, with what ε = 1 allows, all six in one of 35 cases.
+    # At the success rate that ε = 1 allows, all six are right with probability 1/35.
     assert all(trial.guessed == trial.there for trial in found)
 
 

@@ -1,4 +1,4 @@
-"""The paper's cells stand for the right runs, and their means are worked out right."""
+"""The cells of the paper's tables: configurations, and means over seeds."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ from engine.records import Counts, EntityScores, FederatedRound, Run, RunState, 
 from tests.engine.factories import record
 
 
-def test_every_printed_row_is_a_cell() -> None:
+def test_each_reported_row_is_a_cell() -> None:
     cells = jana_biemann_2021.cells()
     numbers = [sum(cell.table == table for cell in cells) for table in jana_biemann_2021.TABLES]
     assert numbers == [2, 10, 5, 5, 5, 5]
@@ -32,7 +32,7 @@ def test_every_printed_row_is_a_cell() -> None:
         ("table6", {"data_fraction": 1.0}, 1, 5, 10, 10, 0.123),
     ],
 )
-def test_cells_have_the_papers_settings(table, setting, sigma, clients, rounds, after, f1) -> None:
+def test_cells_have_the_paper_settings(table, setting, sigma, clients, rounds, after, f1) -> None:
     (cell,) = (cell for cell in jana_biemann_2021.cells() if cell.table == table and cell.setting == setting)
     config = cell.config
     assert (config.privacy.noise_multiplier, config.federation.clients, config.federation.rounds) == (
@@ -62,34 +62,34 @@ def cell_of(**more) -> Cell:
     return Cell("table1", {"tagger": "bilstm-tddl"}, {"f1": 0.9}, SimulationConfig(), **more)
 
 
-def test_means_and_spreads_are_over_the_seeds_that_are_there() -> None:
-    known = {0: run_of(SimulationConfig(seed=0), 5), 2: run_of(SimulationConfig(seed=2), 10, epsilon=2.0)}
-    row = jana_biemann_2021.measure(cell_of(), lambda config: known.get(config.seed))
-    found = row.found
+def test_measure_aggregates_the_available_seeds() -> None:
+    runs = {0: run_of(SimulationConfig(seed=0), 5), 2: run_of(SimulationConfig(seed=2), 10, epsilon=2.0)}
+    row = jana_biemann_2021.measure(cell_of(), lambda config: runs.get(config.seed))
+    result = row.found
     # 5 of 10 and 20, then 10 of 10 and 20: F1 1/3 and 2/3.
-    assert found.entity is not None
-    assert found.entity.f1.mean == pytest.approx(0.5)
-    assert found.entity.f1.sd == pytest.approx((1 / 3) / math.sqrt(2))
-    assert found.epsilon == 6.0
-    assert [run.config.seed for run in found.runs] == [0, 2]
+    assert result.entity is not None
+    assert result.entity.f1.mean == pytest.approx(0.5)
+    assert result.entity.f1.sd == pytest.approx((1 / 3) / math.sqrt(2))
+    assert result.epsilon == 6.0
+    assert [run.config.seed for run in result.runs] == [0, 2]
     fields = jana_biemann_2021.fields(row)
     assert fields["seeds"] == [0, 2]
     assert fields["measured"]["f1_mean"] == pytest.approx(0.5)
-    # O: 160/170, 20 names: 2c/(10 + 20); weighted 80 to 20.
+    # O: 160/170; 20 entities: 2c/(10 + 20); weighted 80 to 20.
     o, first, second = 160 / 170, 10 / 30, 20 / 30
     expected = (0.8 * o + 0.2 * first + 0.8 * o + 0.2 * second) / 2
     assert fields["measured"]["published_metric"]["f1_mean"] == pytest.approx(expected)
 
 
-def test_the_floor_is_what_an_empty_answer_scores() -> None:
-    # All O: precision 0.8, recall 1 on O, weighted by 0.8; nothing on names.
-    found = floor(scored(3))
-    assert found.precision == pytest.approx(0.64)
-    assert found.recall == pytest.approx(0.8)
-    assert found.f1 == pytest.approx(0.8 * 2 * 0.8 / 1.8)
+def test_floor_is_the_token_f1_without_predicted_entities() -> None:
+    # All O: precision 0.8 and recall 1 on O, weighted by 0.8; 0 on entities.
+    result = floor(scored(3))
+    assert result.precision == pytest.approx(0.64)
+    assert result.recall == pytest.approx(0.8)
+    assert result.f1 == pytest.approx(0.8 * 2 * 0.8 / 1.8)
 
 
-def test_a_phase_is_looked_up_by_its_round() -> None:
+def test_record_after_returns_the_record_of_a_round() -> None:
     def phase(number: int) -> FederatedRound:
         return FederatedRound(
             round=number, rounds=3, clients=(0,), failed=(), drift=0.0, update_norms=(), bytes_down=0, bytes_up=0
@@ -102,7 +102,7 @@ def test_a_phase_is_looked_up_by_its_round() -> None:
     assert record_after(replace(run, records=records[:2]), 2) is None
 
 
-def test_without_runs_a_cell_is_empty() -> None:
+def test_a_cell_without_runs_is_empty() -> None:
     fields = jana_biemann_2021.fields(jana_biemann_2021.measure(cell_of(), lambda config: None))
     assert fields["measured"] is None
     assert fields["runs"] == []
