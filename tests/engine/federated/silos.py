@@ -1,4 +1,4 @@
-"""Three small platforms with tag sets of their own, for tests."""
+"""Three small silos with their own tag sets, for tests."""
 
 from typing import Any
 
@@ -43,34 +43,36 @@ def sentences(number: int, tags: int) -> EncodedSplit:
 
 
 def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
-    """What trains on them; weights are shared as the configuration says."""
+    """Return a federation of the silos with the default settings and some changes."""
     config = SimulationConfig.from_flat(FLAT | changes)
     secrets = Secrets.seeded(config.seed, "run")
-    held = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
-    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=held)
-    kinds = [tagger(each, config.federation.shared) for each in tags]
+    shards = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
+    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=shards)
+    kinds = [tagger(number_of_tags, config.federation.shared) for number_of_tags in tags]
     shared, parts = kinds[0].shared.stop, config.federation.together < 1
     first, start = 0, 0 if parts else shared
     holdings, weights = [], [kinds[0].initial_weights(rng())[:start]]
-    for number, each, kind in zip(SIZES, tags, kinds, strict=True):
-        own = slice(start, start + kind.size - (0 if parts else shared))
+    for number, number_of_tags, kind in zip(SIZES, tags, kinds, strict=True):
+        private = slice(start, start + kind.size - (0 if parts else shared))
         holdings.append(
             ClientData(
-                split=sentences(number, each),
+                split=sentences(number, number_of_tags),
                 table=TABLE,
                 backend=CompiledBackend(kind),
                 shared=0 if parts else shared,
                 initial_size=shared if parts else 0,
-                private_slice=own if own.stop > own.start else slice(0, 0),
+                private_slice=private if private.stop > private.start else slice(0, 0),
                 first=first,
                 layers=kind.stretches,
             )
         )
-        mine = kind.initial_weights(rng())
-        weights += [kinds[0].initial_weights(rng())[:shared], mine[shared:]] if parts else [mine[shared:]]
-        first, start = first + number, own.stop
-    trains = GradientFederation if config.federation.schedule == "gradients" else Federation
-    return trains(plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets)
+        initial = kind.initial_weights(rng())
+        weights += [kinds[0].initial_weights(rng())[:shared], initial[shared:]] if parts else [initial[shared:]]
+        first, start = first + number, private.stop
+    federation_type = GradientFederation if config.federation.schedule == "gradients" else Federation
+    return federation_type(
+        plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets
+    )
 
 
 def rng() -> np.random.Generator:

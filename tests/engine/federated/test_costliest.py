@@ -1,4 +1,4 @@
-"""Who pays most in a federation, on plans that are written down by hand."""
+"""Worst-case ε over the clients of federations, with plans by hand."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.federated import accounting
 from engine.federated.accounting import event, max_cost_candidates, most_rounds, privacy_spent, training
 from engine.federated.plan import FederatedPlan, LocalTraining
-from engine.privacy import accounting as prices
+from engine.privacy import accounting as central_accounting
 from engine.privacy import events
 from engine.privacy.assumptions.scenario import Part, Training
 from engine.privacy.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
@@ -34,7 +34,7 @@ def federation(
     server: PrivacyPlan | None = None,
     mechanism: MechanismKind = DP_SGD,
 ) -> FederatedPlan:
-    """Each part trains its steps in the first round; in later ones only its client is there."""
+    """Return a plan in which each part trains its steps in the first round, and clients idle in later rounds."""
     clients = clients or len(parts)
     first = tuple(LocalTraining(number % clients, number, 0, part.steps) for number, part in enumerate(parts))
     later = [
@@ -53,78 +53,78 @@ def federation(
 
 
 def test_before_the_first_step_nothing_is_spent() -> None:
-    found = privacy_spent(federation([PART, replace(PART, examples=200)]), 0, 0)
-    assert found.epsilon == 0.0
-    assert found.delta == 1e-5
+    spent = privacy_spent(federation([PART, replace(PART, examples=200)]), 0, 0)
+    assert spent.epsilon == 0.0
+    assert spent.delta == 1e-5
     assert privacy_spent(federation([PART]), 0, 0).epsilon == 0.0
 
 
-def test_the_smallest_shard_pays_most() -> None:
+def test_the_smallest_shard_has_the_largest_epsilon() -> None:
     small, large = replace(PART, examples=200), PART
     plan = federation([large, small])
-    found = privacy_spent(plan, 100, 1)
-    assert found.epsilon == prices.epsilon(small, 50)
-    assert found.rdp_epsilon == prices.epsilon(small, 50, "rdp")
-    assert found.assumptions[-1] == accounting.DISJOINT
-    assert found.poisson_epsilon is None
-    # Before it began, the other one is the only one to pay.
-    assert privacy_spent(plan, 30, 0).epsilon == prices.epsilon(large, 30)
+    spent = privacy_spent(plan, 100, 1)
+    assert spent.epsilon == central_accounting.epsilon(small, 50)
+    assert spent.rdp_epsilon == central_accounting.epsilon(small, 50, "rdp")
+    assert spent.assumptions[-1] == accounting.DISJOINT
+    assert spent.poisson_epsilon is None
+    # Before the small client begins, only the large one has a cost.
+    assert privacy_spent(plan, 30, 0).epsilon == central_accounting.epsilon(large, 30)
 
 
-def test_one_shard_alone_and_runs_without_noise_say_nothing_of_others() -> None:
+def test_single_shards_and_runs_without_noise_do_not_assume_disjoint_shards() -> None:
     assert accounting.DISJOINT not in privacy_spent(federation([PART]), 50, 1).assumptions
-    quiet = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
-    assert privacy_spent(quiet, 100, 1).epsilon == math.inf
-    assert privacy_spent(quiet, 100, 1).assumptions == ()
+    without_noise = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
+    assert privacy_spent(without_noise, 100, 1).epsilon == math.inf
+    assert privacy_spent(without_noise, 100, 1).assumptions == ()
 
 
-def test_pieces_of_a_client_are_named() -> None:
+def test_several_parts_of_a_client_are_an_assumption() -> None:
     assert accounting.PIECES in privacy_spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
     assert accounting.PIECES not in privacy_spent(federation([PART, PART]), 100, 1).assumptions
 
 
-def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -> None:
-    """More epochs cost more without amplification; a larger share of a shard costs more with it."""
-    often = replace(PART, sampling="shuffle", examples=80, batch_size=8, steps=50)
-    seldom = replace(PART, sampling="shuffle", examples=400, batch_size=200, steps=10)
-    plan = federation([often, seldom, often])
-    assert max_cost_candidates(plan, 110) == [(often, 50), (seldom, 10)]
-    found = privacy_spent(plan, 110, 1)
-    singly = [prices.privacy_spent(often, 50), prices.privacy_spent(seldom, 10)]
-    assert singly[0].epsilon == singly[1].epsilon
-    assert found.poisson_epsilon == max(one.poisson_epsilon or 0.0 for one in singly)
-    assert singly[0].poisson_epsilon != singly[1].poisson_epsilon
+def test_shuffled_parts_report_the_maximum_of_each_epsilon() -> None:
+    """Without amplification, more epochs cost more; with it, larger batches relative to the shard cost more."""
+    many_epochs = replace(PART, sampling="shuffle", examples=80, batch_size=8, steps=50)
+    large_batches = replace(PART, sampling="shuffle", examples=400, batch_size=200, steps=10)
+    plan = federation([many_epochs, large_batches, many_epochs])
+    assert max_cost_candidates(plan, 110) == [(many_epochs, 50), (large_batches, 10)]
+    spent = privacy_spent(plan, 110, 1)
+    separate = [central_accounting.privacy_spent(many_epochs, 50), central_accounting.privacy_spent(large_batches, 10)]
+    assert separate[0].epsilon == separate[1].epsilon
+    assert spent.poisson_epsilon == max(one.poisson_epsilon or 0.0 for one in separate)
+    assert separate[0].poisson_epsilon != separate[1].poisson_epsilon
 
 
-def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
+def test_max_cost_candidates_excludes_cheaper_parts() -> None:
     parts = [replace(PART, examples=examples) for examples in (4_000, 100, 400, 101, 150)]
     plan = federation(parts)
-    found = max_cost_candidates(plan, 250)
-    assert found[0] == (parts[1], 50)
-    assert (parts[0], 50) not in found
-    assert (parts[2], 50) not in found
-    assert (parts[4], 50) not in found
-    # Those whose ε by Rényi accounting is close to the largest exact one are.
-    assert (parts[3], 50) in found
-    # Equal ones once; those that have not begun not at all.
+    candidates = max_cost_candidates(plan, 250)
+    assert candidates[0] == (parts[1], 50)
+    assert (parts[0], 50) not in candidates
+    assert (parts[2], 50) not in candidates
+    assert (parts[4], 50) not in candidates
+    # A part with a Rényi ε close to the largest exact ε is a candidate.
+    assert (parts[3], 50) in candidates
+    # Equal parts count once, and parts that have not begun do not count.
     assert len(max_cost_candidates(federation([PART, PART]), 100)) == 1
     assert max_cost_candidates(plan, 50) == [(parts[0], 50)]
-    assert max_cost_candidates(federation(parts[:2]), 100) == [(parts[1], 50)], "of two as well"
+    assert max_cost_candidates(federation(parts[:2]), 100) == [(parts[1], 50)], "also of two parts"
 
 
-def test_whole_clients_pay_round_by_round() -> None:
+def test_client_level_epsilon_counts_rounds() -> None:
     server = replace(PART, examples=10, batch_size=4, steps=9)
     plan = federation([PART, PART], rounds=9, server=server, mechanism=DP_FEDAVG)
-    found = privacy_spent(plan, 100, 3)
-    assert found.epsilon == prices.epsilon(server, 3)
-    assert (found.unit, found.neighbouring) == (DP_FEDAVG.protected, "add or remove one")
-    assert found.assumptions[:2] == (accounting.JOINED, DP_FEDAVG.trusted)
-    everybody = replace(server, batch_size=10)
-    found = privacy_spent(federation([PART, PART], rounds=9, server=everybody, mechanism=DP_FEDAVG), 100, 3)
-    assert found.assumptions[0] == accounting.EVERY_CLIENT
+    spent = privacy_spent(plan, 100, 3)
+    assert spent.epsilon == central_accounting.epsilon(server, 3)
+    assert (spent.unit, spent.neighbouring) == (DP_FEDAVG.protected, "add or remove one")
+    assert spent.assumptions[:2] == (accounting.JOINED, DP_FEDAVG.trusted)
+    all_clients = replace(server, batch_size=10)
+    spent = privacy_spent(federation([PART, PART], rounds=9, server=all_clients, mechanism=DP_FEDAVG), 100, 3)
+    assert spent.assumptions[0] == accounting.EVERY_CLIENT
 
 
-def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
+def test_local_epsilon_counts_the_rounds_of_the_busiest_client() -> None:
     server = replace(PART, examples=3, batch_size=1, steps=4, sampling="all", noise_multiplier=9.0)
     rounds = tuple(
         tuple(LocalTraining(client, client, 0, 1) for client in clients) for clients in ((0,), (2, 0), (2,), (2,))
@@ -132,34 +132,34 @@ def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
     plan = replace(federation([PART] * 3, server=server, mechanism=LOCAL), rounds=rounds)
     assert [most_rounds(plan, done) for done in range(5)] == [0, 1, 2, 2, 3]
     assert privacy_spent(plan, 0, 0).epsilon == 0.0
-    found = privacy_spent(plan, 3, 4)
-    assert found.epsilon == pytest.approx(prices.gaussian_epsilon(2 * math.sqrt(3) / 9, 1e-5))
-    assert (found.unit, found.neighbouring, found.accountant) == (
+    spent = privacy_spent(plan, 3, 4)
+    assert spent.epsilon == pytest.approx(central_accounting.gaussian_epsilon(2 * math.sqrt(3) / 9, 1e-5))
+    assert (spent.unit, spent.neighbouring, spent.accountant) == (
         DP_FEDAVG.protected,
         LOCAL.neighbours,
         "exact",
     )
-    assert found.assumptions[0] == LOCAL.trusted
-    assert accounting.PUBLIC in found.assumptions
+    assert spent.assumptions[0] == LOCAL.trusted
+    assert accounting.PUBLIC in spent.assumptions
 
 
-def test_a_clients_own_cost_is_that_of_its_own_part() -> None:
+def test_epsilon_of_a_client_is_that_of_its_part() -> None:
     parts = [PART, replace(PART, examples=200), replace(PART, examples=100)]
     plan = federation(parts)
     for client, part in enumerate(parts):
         assert max_cost_candidates(plan, plan.steps, client) == [(part, part.steps)]
-        assert privacy_spent(plan, plan.steps, 1, client).epsilon == prices.epsilon(part, part.steps)
+        assert privacy_spent(plan, plan.steps, 1, client).epsilon == central_accounting.epsilon(part, part.steps)
 
 
 @pytest.mark.parametrize("mechanism", [DP_FEDAVG, LOCAL])
-def test_platforms_whose_whole_updates_have_noise_are_told_that_they_keep_parts(mechanism: MechanismKind) -> None:
+def test_client_level_silos_assume_private_heads_stay_local(mechanism: MechanismKind) -> None:
     plan = federation([PART, PART], server=replace(PART, examples=2, batch_size=2, steps=1), mechanism=mechanism)
     assert accounting.OWN_PARTS not in privacy_spent(plan, plan.steps, 1).assumptions
     assert accounting.OWN_PARTS in privacy_spent(replace(plan, platforms=True), plan.steps, 1).assumptions
 
 
-def test_the_event_is_that_of_the_one_who_pays_most() -> None:
-    """Of one client, and of two, where which of them it is depends on δ, which all have from one configuration."""
+def test_event_is_that_of_the_worst_case_client() -> None:
+    """The worst-case client depends on δ, which is equal for all clients of a configuration."""
     small = replace(PART, examples=100)
     assert event(federation([PART]), 50, 0) == events.of(PART, 50)
     assert event(federation([PART, small]), 100, 0) == events.of(small, 50)
@@ -167,8 +167,8 @@ def test_the_event_is_that_of_the_one_who_pays_most() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
-def test_the_ledger_is_of_the_parts_and_of_all_that_was_drawn(sampling: str) -> None:
-    """Of 400 + 400 sentences, 50 batches of 8 and 30 of 16 were drawn: 1.1 epochs."""
+def test_assumptions_training_has_all_parts_and_epochs(sampling: str) -> None:
+    """50 batches of 8 and 30 of 16, from 400 + 400 sentences, are 1.1 epochs."""
     other = replace(PART, examples=300, batch_size=16, steps=30)
     config = SimulationConfig(
         training=TrainingConfig(batch_size=24),
@@ -188,8 +188,8 @@ def test_the_ledger_is_of_the_parts_and_of_all_that_was_drawn(sampling: str) -> 
     assert training(config, federation([PART])).longest_document is None
 
 
-def test_the_ledger_of_whole_clients_is_of_rounds_or_of_messages() -> None:
-    """Of 3 clients two are expected in each of 5 rounds; where each sends messages, the busiest one's count."""
+def test_assumptions_training_of_clients_counts_rounds_or_messages() -> None:
+    """Two of 3 clients are expected in each of 5 rounds; with local noise, the busiest client's messages count."""
     server = PrivacyPlan(
         examples=3, batch_size=2, steps=5, noise_multiplier=4.0, clip_norm=1.0, delta=1e-3, sampling="poisson"
     )

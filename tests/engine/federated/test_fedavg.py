@@ -1,4 +1,4 @@
-"""Rounds of several clients: one client is central training, and everything else is worked out by hand."""
+"""Federated averaging: one client equals central training, and several clients equal results by hand."""
 
 import re
 from collections.abc import Callable
@@ -82,28 +82,28 @@ PRIVATE = PrivacyConfig(noise_multiplier=1.0, clip_norm=0.4)
 
 @pytest.mark.parametrize("privacy", [PRIVATE, PrivacyConfig(noise_multiplier=0)])
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
-def test_rounds_of_one_client_are_central_training(privacy: PrivacyConfig, sampling: str) -> None:
+def test_rounds_of_one_client_equal_central_training(privacy: PrivacyConfig, sampling: str) -> None:
     privacy = replace(privacy, sampling=sampling)
     rounds = trained(privacy=privacy, federation=FederationConfig(rounds=4))
     once = trained(privacy=privacy, training=TrainingConfig(batch_size=8, epochs=8))
     np.testing.assert_array_equal(rounds.weights, once.weights)
 
 
-def test_a_round_is_the_mean_of_what_each_client_learns_alone() -> None:
+def test_a_round_averages_the_weights_of_separate_clients() -> None:
     three = FederationConfig(clients=3, weighting="equal")
     run = trained(federation=three)
-    alone = []
+    separate = []
     for visit in run.plan.rounds[0]:
         learner = federation(sentences(240), fresh(), federation=three).learner(visit)
         for step in range(visit.steps):
             learner.step(step)
-        alone.append(learner.weights.astype(np.float64))
-    np.testing.assert_allclose(run.weights, np.mean(alone, axis=0), rtol=1e-6, atol=1e-8)
-    assert not np.allclose(alone[0], alone[1])
+        separate.append(learner.weights.astype(np.float64))
+    np.testing.assert_allclose(run.weights, np.mean(separate, axis=0), rtol=1e-6, atol=1e-8)
+    assert not np.allclose(separate[0], separate[1])
 
 
 def test_full_batch_averaging_of_a_linear_tagger_by_hand() -> None:
-    """Each client takes its whole shard at each step, so its weight moves by rate · the share of each first tag."""
+    """Each step uses a client's whole shard, so weights move by learning rate times the share of each first tag."""
     split = sentences(40)
     weights = np.zeros(4, dtype=np.float32)
     config = {
@@ -114,11 +114,11 @@ def test_full_batch_averaging_of_a_linear_tagger_by_hand() -> None:
     for _ in run.train():
         pass
     first = split.tags[split.offsets[:-1]]
-    # 6 steps of rate ½ pull by the share; means weighted by size give the share in the whole.
+    # 6 steps of rate ½ move by the share; means weighted by size give the share in all sentences.
     np.testing.assert_allclose(weights, 6 * 0.5 * np.bincount(first, minlength=4) / 40, rtol=1e-6)
 
 
-def test_incremental_phases_see_each_sentence_in_one_phase() -> None:
+def test_incremental_phases_use_each_sentence_in_one_phase() -> None:
     split = sentences(40)
     weights = np.zeros(4, dtype=np.float32)
     run = federation(
@@ -131,22 +131,22 @@ def test_incremental_phases_see_each_sentence_in_one_phase() -> None:
     for _ in run.train():
         pass
     first = split.tags[split.offsets[:-1]]
-    # Each phase moves by the mean share of two pieces of four: all together, five times the whole's share.
+    # Each phase moves by the mean share of two pieces of four sentences; five phases by five times the total share.
     np.testing.assert_allclose(weights, 5 * np.bincount(first, minlength=4) / 40, rtol=1e-6)
 
 
 def test_progress_counts_all_clients_and_rounds() -> None:
     run = federation(sentences(240), fresh(), federation=FederationConfig(clients=3, rounds=2))
-    seen = list(run.train())
-    assert [progress.taken for progress in seen] == list(range(1, run.plan.steps + 1))
-    assert [progress.round for progress in seen if progress.round is not None] == [0, 1]
-    assert seen[-1].exchange is not None
-    assert seen[-1].exchange.clients == (0, 1, 2)
-    assert seen[-1].exchange.bytes_up == 3 * 4 * TAGGER.size
-    assert all(progress.step for progress in seen)
+    all_progress = list(run.train())
+    assert [progress.taken for progress in all_progress] == list(range(1, run.plan.steps + 1))
+    assert [progress.round for progress in all_progress if progress.round is not None] == [0, 1]
+    assert all_progress[-1].exchange is not None
+    assert all_progress[-1].exchange.clients == (0, 1, 2)
+    assert all_progress[-1].exchange.bytes_up == 3 * 4 * TAGGER.size
+    assert all(progress.step for progress in all_progress)
 
 
-def test_a_run_goes_on_after_a_round() -> None:
+def test_a_run_resumes_after_a_round() -> None:
     whole = trained(privacy=PRIVATE, federation=FederationConfig(clients=3, rounds=3))
     part = federation(sentences(240), fresh(), privacy=PRIVATE, federation=FederationConfig(clients=3, rounds=3))
     for progress in part.train():
@@ -161,7 +161,7 @@ def test_a_run_goes_on_after_a_round() -> None:
 
 
 class Faulty(CompiledBackend):
-    """Gradients that are finite, and weights that are not, for clients whose sentences hold a bad word."""
+    """A backend with infinite gradients for bad batches."""
 
     def __init__(self, bad: Callable[[Batch], bool]) -> None:
         super().__init__(TAGGER)
@@ -175,7 +175,7 @@ class Faulty(CompiledBackend):
 
 
 class Diverging(Pull):
-    """Everybody is pulled the same way, and some beyond all numbers."""
+    """A toy tagger in which all sentences pull the same way, and bad batches pull to infinity."""
 
     def __init__(self, bad: Callable[[Batch], bool]) -> None:
         self._bad = bad
@@ -188,7 +188,7 @@ class Diverging(Pull):
         return GradientSum(total, np.ones((1, number)), np.zeros(number))
 
 
-def test_a_client_that_fails_is_left_out_and_named() -> None:
+def test_a_failed_client_is_excluded_and_recorded() -> None:
     calls = []
 
     def bad(batch: Batch) -> bool:
@@ -203,14 +203,14 @@ def test_a_client_that_fails_is_left_out_and_named() -> None:
     assert np.isfinite(run.weights).all()
 
 
-def test_a_round_without_a_client_left_ends_the_run() -> None:
+def test_a_round_without_remaining_clients_raises_training_failed() -> None:
     run = federation(sentences(240), fresh(), Faulty(lambda batch: True), federation=FederationConfig(clients=3))
     with pytest.raises(TrainingFailed, match=r"round 1 .*\ball 3 clients"):
         list(run.train())
 
 
-class TestWholeClientsThatDiverge:
-    """That training failed tells something about a client's sentences: it must not show without noise."""
+class TestDivergedClientsWithClientLevelNoise:
+    """A failed training reveals something about a client's sentences, so it must not show without noise."""
 
     @staticmethod
     def run(mechanism: str, bad: Callable[[Batch], bool], rounds: int = 6) -> tuple[Federation, list[Progress]]:
@@ -221,10 +221,10 @@ class TestWholeClientsThatDiverge:
         return run, [progress for progress in run.train() if progress.round is not None]
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_a_run_goes_on_even_if_all_do(self, mechanism: str) -> None:
+    def test_a_run_continues_if_all_clients_diverge(self, mechanism: str) -> None:
         run, ends = self.run(mechanism, lambda batch: True)
         assert [end.failed for end in ends] == [(0, 1, 2, 3)] * 6
-        # Nothing but noise: once a round of the server, or the mean of four clients'.
+        # Noise only: of the server once a round, or the mean of the noise of four clients.
         spread = 0.4 / 4 * np.sqrt(6) * (1 if mechanism == "dp-fedavg" else 2)
         assert stats.kstest(run.weights / spread, "norm").pvalue > 1e-4
         assert stats.kstest(run.weights / spread * 1.2, "norm").pvalue < 1e-6
@@ -232,7 +232,7 @@ class TestWholeClientsThatDiverge:
         assert check.faults == ()
         assert check.steps == (6 if mechanism == "dp-fedavg" else 24)
 
-    def test_where_clients_add_the_noise_all_of_them_send(self) -> None:
+    def test_diverged_clients_send_noise_with_local_noise(self) -> None:
         first: list[int] = []
 
         def bad(batch: Batch) -> bool:
@@ -247,7 +247,7 @@ class TestWholeClientsThatDiverge:
         assert np.allclose(ends[0].exchange.norms, noise, rtol=0.1)
         assert ends[0].exchange.signal <= 3 * 0.4 + 1e-6
 
-    def test_where_the_server_adds_it_they_count_for_nothing(self) -> None:
+    def test_diverged_clients_send_nothing_with_server_noise(self) -> None:
         first: list[int] = []
 
         def bad(batch: Batch) -> bool:

@@ -1,5 +1,7 @@
-"""ε of a federation against the second accountant: who has how many sentences, and who took how many steps with which
-probability, is worked out by hand here, not read off the plan."""
+"""ε of federations against the PRV accountant.
+
+The tests derive the sentences, steps and sampling probabilities of clients by hand, not from the plan.
+"""
 
 import math
 from typing import Any
@@ -31,15 +33,15 @@ def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConf
     )
 
 
-def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:
-    """ε is that of the client, of (sampling probability, steps) each, who pays most, and no other client's."""
+def assert_worst_case(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:
+    """Check that ε is the maximum over clients, given as (sampling probability, steps)."""
     costs = {client: prv_epsilon(client[0], sigma, client[1], delta).estimate for client in set(clients) if client[1]}
     probability, steps = max(costs, key=lambda client: costs[client])
     assert_priced(epsilon, probability, sigma, steps, delta)
 
 
 @pytest.mark.parametrize(
-    ("clients", "rounds", "epochs", "examples", "steps", "known"),
+    ("clients", "rounds", "epochs", "examples", "steps", "reference"),
     [
         # 14,041 = 2,809 + 4 · 2,808 sentences; 10 epochs of 2,808 by 32 are 877.5 steps.
         (5, 1, 10, 2_808, 878, 1.9783),
@@ -47,41 +49,46 @@ def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: fl
         (20, 10, 1, 702, 220, 4.5232),
     ],
 )
-def test_equal_clients(clients: int, rounds: int, epochs: float, examples: int, steps: int, known: float) -> None:
+def test_equal_clients(clients: int, rounds: int, epochs: float, examples: int, steps: int, reference: float) -> None:
     plan = plan_of(14_041, 32, epochs, PrivacyConfig(noise_multiplier=1.0), clients=clients, rounds=rounds)
-    found = privacy_spent(plan, plan.steps, rounds).epsilon
-    assert_priced(found, 32 / examples, 1.0, steps, 1e-5)
-    assert found == pytest.approx(known, rel=3e-4)
+    epsilon = privacy_spent(plan, plan.steps, rounds).epsilon
+    assert_priced(epsilon, 32 / examples, 1.0, steps, 1e-5)
+    assert epsilon == pytest.approx(reference, rel=3e-4)
 
 
 def test_unequal_clients() -> None:
-    """404 sentences are shared as 1, 1/2, 1/3, 1/4: of the 400 beyond one for each, 12, 6, 4 and 3 parts of 25."""
+    """404 sentences in proportion to 1, 1/2, 1/3, 1/4: one for each client, and 12, 6, 4 and 3 parts of 400 ÷ 25."""
     plan = plan_of(404, 8, 3, PrivacyConfig(noise_multiplier=2.5, delta=1e-4), clients=4, rounds=2, partition="unequal")
     # 3 epochs by 8 sentences, in each round: 193 · 3/8 = 72.4, 97 · 3/8 = 36.4, 65 · 3/8 = 24.4, 49 · 3/8 = 18.4.
     by_hand = [(8 / 193, 144), (8 / 97, 72), (8 / 65, 48), (8 / 49, 36)]
     assert plan.steps == 300
-    assert_costliest(privacy_spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
+    assert_worst_case(privacy_spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
     assert_priced(privacy_spent(plan, 300, 2).epsilon, 8 / 49, 2.5, 36, 1e-4)
-    # In the midst of the second round: the first two have finished it, the third has taken 10 steps of it.
-    midst = 72 + 36 + 24 + 18 + 72 + 36 + 10
-    assert_costliest(
-        privacy_spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 2.5, 1e-4
+    # Within the second round, the first two clients have finished it, and the third has taken 10 steps.
+    steps_taken = 72 + 36 + 24 + 18 + 72 + 36 + 10
+    assert_worst_case(
+        privacy_spent(plan, steps_taken, 1).epsilon,
+        [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)],
+        2.5,
+        1e-4,
     )
-    # In the midst of the first, the only one who has trained is the largest.
+    # Within the first round, only the largest client has trained.
     assert_priced(privacy_spent(plan, 40, 0).epsilon, 8 / 193, 2.5, 40, 1e-4)
 
 
 def test_incremental_pieces() -> None:
-    """Five clients cut their 2,808 or 2,809 sentences into ten pieces, of 280 or 281. A sentence is in one of them, and
-    pays for the 10 · 280/32 = 87.5 steps on it alone, not for ten rounds."""
+    """Five clients split 2,808 or 2,809 sentences into ten pieces of 280 or 281.
+
+    A sentence is in one piece: the 10 · 280/32 = 87.5 steps on that piece count, not those of ten rounds.
+    """
     plan = plan_of(14_041, 32, 10, PrivacyConfig(noise_multiplier=2.0), clients=5, rounds=10, schedule="incremental")
-    found = privacy_spent(plan, plan.steps, 10).epsilon
-    assert_costliest(found, [(32 / 280, 88), (32 / 281, 88)], 2.0, 1e-5)
-    # After the first client's first phase nobody has paid more than that, and after all phases nobody more than once.
-    assert privacy_spent(plan, 88, 0).epsilon == pytest.approx(found, rel=0.01)
+    epsilon = privacy_spent(plan, plan.steps, 10).epsilon
+    assert_worst_case(epsilon, [(32 / 280, 88), (32 / 281, 88)], 2.0, 1e-5)
+    # The cost after one phase of one client is the cost after all phases, since each piece is used once.
+    assert privacy_spent(plan, 88, 0).epsilon == pytest.approx(epsilon, rel=0.01)
 
 
-def test_pieces_smaller_than_the_batch_are_taken_whole() -> None:
+def test_pieces_smaller_than_the_batch_are_used_in_full() -> None:
     """100 clients of 4 sentences: two epochs are two steps with all four, without sampling."""
     plan = plan_of(400, 32, 2, PrivacyConfig(noise_multiplier=2.0), clients=100)
     exact = gaussian_by_mpmath(math.sqrt(2) / 2.0, 1e-5)
@@ -90,7 +97,7 @@ def test_pieces_smaller_than_the_batch_are_taken_whole() -> None:
 
 @pytest.mark.parametrize(("participants", "rounds"), [(2, 9), (1, 6)])
 def test_partial_participation_of_sentence_level_clients(participants: int, rounds: int) -> None:
-    """Who joined is drawn, and not secret: each client pays for the visits that it made, with the epochs of each."""
+    """The sampled clients are not secret: each client's cost counts all epochs of the rounds that it joined."""
     plan = plan_of(
         404,
         8,
@@ -107,36 +114,35 @@ def test_partial_participation_of_sentence_level_clients(participants: int, roun
         assert len(joined) == participants * done
         by_hand = [(8 / sizes[client], joined.count(client) * steps_a_visit[client]) for client in range(4)]
         taken = sum(steps for _, steps in by_hand)
-        assert_costliest(privacy_spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
+        assert_worst_case(privacy_spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
 
 
 @pytest.mark.parametrize(
     ("clients", "participants", "rounds", "sigma", "delta"),
     [(50, 10, 12, 1.3, 1e-5), (100, 3, 300, 0.8, 1e-3), (7, None, 5, 3.0, 1e-4)],
 )
-def test_whole_clients_at_the_server(
+def test_client_level_noise_at_the_server(
     clients: int, participants: int | None, rounds: int, sigma: float, delta: float
 ) -> None:
-    """Each of the n clients joins with probability m/n, and each round is one step, however many optimiser steps it
-    has."""
+    """Each of n clients joins with probability m/n. A round is one step, with any number of optimiser steps."""
     privacy = PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=sigma, delta=delta)
     plan = plan_of(4 * clients, 2, 3, privacy, clients=clients, participants=participants, rounds=rounds + 5)
-    found = privacy_spent(plan, plan.steps_before(rounds), rounds).epsilon
-    assert_priced(found, (participants or clients) / clients, sigma, rounds, delta)
+    epsilon = privacy_spent(plan, plan.steps_before(rounds), rounds).epsilon
+    assert_priced(epsilon, (participants or clients) / clients, sigma, rounds, delta)
 
 
 @pytest.mark.parametrize(
     ("rounds", "sigma", "delta"), [(1, 8.0, 1e-5), (4, 8.0, 1e-5), (9, 3.0, 1e-7), (2, 60.0, 1e-3)]
 )
-def test_whole_clients_by_themselves(rounds: int, sigma: float, delta: float) -> None:
-    """Any update may stand for any other one, 2C away, and each round says as much again: √t · 2/σ."""
+def test_client_level_noise_at_the_clients(rounds: int, sigma: float, delta: float) -> None:
+    """Replacing an update moves it by up to 2C, and t rounds compose to √t · 2/σ."""
     privacy = PrivacyConfig(mechanism="local", noise_multiplier=sigma, delta=delta)
     plan = plan_of(60, 2, 1, privacy, clients=6, rounds=10)
     exact = gaussian_by_mpmath(2 * math.sqrt(rounds) / sigma, delta)
     assert privacy_spent(plan, plan.steps_before(rounds), rounds).epsilon == pytest.approx(exact, abs=1e-8)
 
 
-def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> None:
+def test_local_noise_counts_the_rounds_of_sampled_clients() -> None:
     plan = plan_of(
         60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6, participants=2, rounds=8
     )
@@ -161,33 +167,37 @@ def shuffled(examples: int, epochs: int, steps: int) -> PrivacyPlan:
     return plan
 
 
-def test_of_clients_who_shuffle_the_one_who_pays_most_without_amplification_is_shown() -> None:
-    """One has few sentences and took one epoch: dearest if batches were Poisson samples. The other took two epochs of
-    many: dearer as things are."""
+def test_shuffled_clients_report_the_worst_case_without_amplification() -> None:
+    """A client with few sentences and one epoch has the larger ε with Poisson sampling.
+
+    A client with many sentences and two epochs has the larger ε with shuffled batches.
+    """
     few, many = shuffled(24, 1, 3), shuffled(400, 2, 100)
     for parts in ((few, many), (many, few)):
         shards = tuple(np.arange(part.examples) for part in parts)
         visits = tuple(LocalTraining(number, number, 0, part.steps) for number, part in enumerate(parts))
-        every = np.arange(sum(map(len, shards)))
-        plan = FederatedPlan(parts=parts, chosen=every, sentences=shards, shards=shards, rounds=(visits,), server=None)
-        found = privacy_spent(plan, plan.steps, 1)
-        assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
-        assert found.epsilon == found.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)
+        all_sentences = np.arange(sum(map(len, shards)))
+        plan = FederatedPlan(
+            parts=parts, chosen=all_sentences, sentences=shards, shards=shards, rounds=(visits,), server=None
+        )
+        spent = privacy_spent(plan, plan.steps, 1)
+        assert spent.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
+        assert spent.epsilon == spent.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)
         amplified = [prv_epsilon(8 / 24, 1.0, 3, 1e-5).estimate, prv_epsilon(8 / 400, 1.0, 100, 1e-5).estimate]
         assert amplified[0] > 1.1 * amplified[1], "the other order"
-        assert_priced(found.poisson_epsilon or 0.0, 8 / 24, 1.0, 3, 1e-5)
-        assert SHUFFLE in found.assumptions
-        assert DISJOINT in found.assumptions
+        assert_priced(spent.poisson_epsilon or 0.0, 8 / 24, 1.0, 3, 1e-5)
+        assert SHUFFLE in spent.assumptions
+        assert DISJOINT in spent.assumptions
 
 
-def test_clients_who_shuffle_count_the_epochs_of_all_rounds() -> None:
+def test_shuffled_clients_count_the_epochs_of_all_rounds() -> None:
     privacy = PrivacyConfig(noise_multiplier=4.0, sampling="shuffle")
     plan = plan_of(400, 8, 2, privacy, clients=4, rounds=3)
     # 100 sentences by 8: 13 batches an epoch, two epochs a round.
     assert plan.steps == 4 * 26 * 3
     for rounds, epochs in ((1, 2), (3, 6)):
-        found = privacy_spent(plan, plan.steps_before(rounds), rounds)
-        assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)
+        spent = privacy_spent(plan, plan.steps_before(rounds), rounds)
+        assert spent.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -198,19 +208,17 @@ def test_clients_who_shuffle_count_the_epochs_of_all_rounds() -> None:
         ({"clients": 20, "participants": 5, "rounds": 30}, {"mechanism": "dp-fedavg"}),
     ],
 )
-def test_the_noise_for_an_epsilon_is_the_smallest_that_keeps_it(
-    chosen: dict[str, Any], privacy: dict[str, Any]
-) -> None:
+def test_noise_multiplier_for_is_the_smallest_within_epsilon(chosen: dict[str, Any], privacy: dict[str, Any]) -> None:
     def cost(sigma: float) -> float:
         plan = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=sigma, **privacy), **chosen)
         return privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon
 
-    asked = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=1.0, **privacy), **chosen)
-    found = noise_multiplier_for(asked, 2.0)
-    assert cost(found) <= 2.0 < cost(found - 3e-4)
+    plan = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=1.0, **privacy), **chosen)
+    sigma = noise_multiplier_for(plan, 2.0)
+    assert cost(sigma) <= 2.0 < cost(sigma - 3e-4)
 
 
-def test_noise_in_messages_is_not_searched() -> None:
+def test_noise_multiplier_for_refuses_local_noise() -> None:
     plan = plan_of(60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6)
     with pytest.raises(InvalidConfig, match=r"mechanism='local'.*each message"):
         noise_multiplier_for(plan, 2.0)

@@ -1,5 +1,4 @@
-"""Gradients at each step (FedNER, algorithm 1 and Eq. 2): against the formula in float64, against a single training,
-and what each platform's privacy rests on."""
+"""FedSGD (FedNER, algorithm 1 and Eq. 2): against the formula in float64 and central training, and its privacy."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ def after(run: Federation, rounds: int, done: int = 0) -> Federation:
 
 
 class Adam:
-    """By its definition (Kingma and Ba 2015, algorithm 1), in float64."""
+    """Adam by its definition (Kingma and Ba 2015, algorithm 1), in float64."""
 
     def __init__(self, size: int) -> None:
         self.m, self.v, self.t = np.zeros(size), np.zeros(size), 0
@@ -53,8 +52,14 @@ class Adam:
 
 
 def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: int) -> np.ndarray:
-    """All weights after so many steps at a learning rate of 0.02, sentence by sentence; sums and moves in float64.
-    shares: of each platform in the sum."""
+    """Return all weights after a number of steps with learning rate 0.02, computed per sentence in float64.
+
+    Args:
+        start: The federation before its first step.
+        shares: Share of each silo in the sum.
+        optimiser: ``sgd`` or ``adam``.
+        steps: Number of steps.
+    """
     weights = start.weights.astype(np.float64)
     common = start.holdings[0].shared
     movers = [
@@ -82,7 +87,7 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
 @pytest.mark.parametrize("weighting", ["examples", "equal"])
 @pytest.mark.parametrize("shared", [None, "nothing", "lstm,scores"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_three_steps_are_those_of_equation_2(optimiser: str, shared: str | None, weighting: str) -> None:
+def test_three_steps_equal_equation_2(optimiser: str, shared: str | None, weighting: str) -> None:
     tags = (4, 4, 4) if shared == "lstm,scores" else TAGS
     changes = {**PLAIN, "optimiser": optimiser, "shared": shared, "weighting": weighting, "learning_rate": 0.02}
     run = after(federation(tags, **changes), 3)
@@ -93,14 +98,14 @@ def test_three_steps_are_those_of_equation_2(optimiser: str, shared: str | None,
     assert np.abs(run.weights - start.weights).max() > 0.002
 
 
-def test_all_shared_is_federated_averaging_of_one_step_each_round() -> None:
-    """Under SGD the mean of weights that moved once is the weights moved by the mean gradient (McMahan et al. 2017)."""
+def test_sharing_all_layers_equals_fedavg_with_one_step_per_round() -> None:
+    """With SGD, the mean of weights after one step is one step of the mean gradient (McMahan et al. 2017)."""
     changes = {"noise_multiplier": 0.0, "clip_norm": None, "shared": "lstm,scores", "optimiser": "sgd"}
     gradients = federation((4, 4, 4), **PLAIN | changes)
     rounds = 3
     averaging = federation((4, 4, 4), **changes, rounds=rounds)
     for number, (part, batch) in enumerate(zip(averaging.plan.parts, gradients.plan.parts, strict=True)):
-        # A step of the same batches each round, where the schedule has so many epochs of its own.
+        # One step with the same batches each round, instead of the epochs of the averaging schedule.
         assert (part.examples, part.noise_multiplier) == (batch.examples, batch.noise_multiplier)
         assert averaging.plan.parts_of(number) == gradients.plan.parts_of(number)
     averaging.plan = dataclasses.replace(
@@ -114,7 +119,7 @@ def test_all_shared_is_federated_averaging_of_one_step_each_round() -> None:
     assert np.abs(averaging.weights - start).max() > 0.002
 
 
-def test_one_platform_trains_as_if_it_were_alone() -> None:
+def test_one_silo_equals_central_training() -> None:
     three = federation(**PLAIN)
     holding = dataclasses.replace(
         three.holdings[0], private_slice=slice(three.holdings[0].shared, tagger(TAGS[0]).size)
@@ -136,7 +141,7 @@ def test_one_platform_trains_as_if_it_were_alone() -> None:
         first.copy(),
         training,
         seeds=Seeds(0),
-        secrets=None,  # nothing is protected
+        secrets=None,  # no noise
     )
     for _ in together.train():
         pass
@@ -148,7 +153,7 @@ def test_one_platform_trains_as_if_it_were_alone() -> None:
     assert not np.array_equal(alone, first)
 
 
-def test_batches_are_in_proportion_and_a_round_is_a_step() -> None:
+def test_batches_are_proportional_and_a_round_is_a_step() -> None:
     plan = federation(**PLAIN).plan
     assert [part.batch_size for part in plan.parts] == [3, 2, 4]
     assert [part.steps for part in plan.parts] == [STEPS] * 3
@@ -156,7 +161,7 @@ def test_batches_are_in_proportion_and_a_round_is_a_step() -> None:
     assert plan.steps == 3 * STEPS
 
 
-def test_what_travels_is_the_gradient_of_what_is_shared() -> None:
+def test_uploads_contain_gradients_of_shared_layers_only() -> None:
     run = federation(**PLAIN)
     assert isinstance(run, GradientFederation)
     ends = [progress.exchange for progress in run.train() if progress.exchange]
@@ -167,46 +172,46 @@ def test_what_travels_is_the_gradient_of_what_is_shared() -> None:
 
 
 @pytest.mark.parametrize(("together", "moment"), [(STEPS, 7), (5, 3), (5, 5), (5, 7)])
-def test_a_run_that_is_interrupted_goes_on_as_it_was(together: int, moment: int) -> None:
+def test_a_resumed_run_equals_the_whole_run(together: int, moment: int) -> None:
     changes = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4, "optimiser": "adam", "averaging": 0.5}
     changes["together"] = together / STEPS
     whole = after(federation(**changes), STEPS)
     half = after(federation(**changes), moment)
     state = {name: array.copy() for name, array in half.state.items()}
-    again = federation(**changes)
-    again.restore(state)
-    after(again, STEPS, moment)
-    np.testing.assert_array_equal(again.weights, whole.weights)
-    np.testing.assert_array_equal(again.average.weights, whole.average.weights)
-    assert [one.verdict() for one in again.monitors] == [one.verdict() for one in whole.monitors]
-    assert not any(one.verdict().failed for one in again.monitors)
+    resumed = federation(**changes)
+    resumed.restore(state)
+    after(resumed, STEPS, moment)
+    np.testing.assert_array_equal(resumed.weights, whole.weights)
+    np.testing.assert_array_equal(resumed.average.weights, whole.average.weights)
+    assert [one.verdict() for one in resumed.monitors] == [one.verdict() for one in whole.monitors]
+    assert not any(one.verdict().failed for one in resumed.monitors)
 
 
-def test_a_checkpoint_of_an_older_check_is_gone_on_from() -> None:
-    """It does not say what moved between two updates: that begins anew."""
+def test_a_checkpoint_without_noise_check_state_resumes() -> None:
+    """Older checkpoints do not record which weights moved between updates; that check starts afresh."""
     changes = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4}
-    half, again = after(federation(**changes), 3), federation(**changes)
-    again.restore({name: array.copy() for name, array in half.state.items() if not name.endswith("/touched")})
-    after(again, 5, 3)
-    assert not any(one.verdict().failed for one in again.monitors)
-    np.testing.assert_array_equal(again.weights, after(federation(**changes), 5).weights)
+    half, resumed = after(federation(**changes), 3), federation(**changes)
+    resumed.restore({name: array.copy() for name, array in half.state.items() if not name.endswith("/touched")})
+    after(resumed, 5, 3)
+    assert not any(one.verdict().failed for one in resumed.monitors)
+    np.testing.assert_array_equal(resumed.weights, after(federation(**changes), 5).weights)
 
 
-def test_sabotage_of_what_a_platform_keeps_between_two_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What all share moves there, by the server; what one keeps may not."""
-    honest = DPSGD.step
+def test_sabotage_of_the_private_head_between_steps_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between steps, the server moves the shared layers; the private head must not move."""
+    original = DPSGD.step
 
-    def broken(self: DPSGD, step: int) -> StepStatistics:
+    def moves_weights(self: DPSGD, step: int) -> StepStatistics:
         self.weights[-1] += np.float32(0.01) * bool(step)
-        return honest(self, step)
+        return original(self, step)
 
-    monkeypatch.setattr(DPSGD, "step", broken)
+    monkeypatch.setattr(DPSGD, "step", moves_weights)
     run = after(federation(**{**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4}), 2)
     for one in run.monitors:
         assert "optimiser's moments" in " ".join(one.verdict().faults)
 
 
-def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infinite_shared_weights_raise_training_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     run, move = federation(**PLAIN), Optimiser.move
 
     def explode(self: Optimiser, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
@@ -219,8 +224,8 @@ def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPa
         after(run, 1)
 
 
-def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All wait for each other at each step: one that is left out would make it another training."""
+def test_a_failed_silo_raises_training_failed_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silos wait for each other at each step, so leaving one out would change the training."""
     run, step = federation(**PLAIN), DPSGD.step
     assert isinstance(run, GradientFederation)
 
@@ -235,7 +240,7 @@ def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.M
 
 
 class TestPrivacyOfSentences:
-    """Each platform clips and adds noise to all its weights' gradient, sends a part and learns from the rest."""
+    """Each silo clips and adds noise to the gradient of all its weights, and sends the shared part."""
 
     CHANGES: ClassVar = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4, "epochs": 40.0}
 
@@ -245,7 +250,7 @@ class TestPrivacyOfSentences:
             pass
         return (monitor.verdict() for monitor in run.monitors)
 
-    def test_costs_each_platform_its_own_steps(self) -> None:
+    def test_epsilon_of_a_silo_counts_its_steps(self) -> None:
         plan = federation(**self.CHANGES).plan
         steps = len(plan.rounds)
         for number, (size, batch) in enumerate(zip(SIZES, (3, 2, 4), strict=True)):
@@ -258,58 +263,58 @@ class TestPrivacyOfSentences:
                 delta=1e-5,
                 sampling="poisson",
             )
-            found = privacy_spent(plan, plan.steps, steps, number)
-            assert found.epsilon == accounting.epsilon(expected, steps)
+            spent = privacy_spent(plan, plan.steps, steps, number)
+            assert spent.epsilon == accounting.epsilon(expected, steps)
 
     @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
-    def test_honest_platforms_pass(self, optimiser: str) -> None:
+    def test_correct_silos_pass_the_noise_check(self, optimiser: str) -> None:
         rate = 0.3 if optimiser == "sgd" else 0.01
         run = federation(**self.CHANGES | {"optimiser": optimiser, "learning_rate": rate})
-        found = list(self.checked(run))
-        assert all(check.passed for check in found), [check.faults for check in found]
-        assert [check.steps for check in found] == [len(run.plan.rounds)] * 3
+        checks = list(self.checked(run))
+        assert all(check.passed for check in checks), [check.faults for check in checks]
+        assert [check.steps for check in checks] == [len(run.plan.rounds)] * 3
 
-    def test_sabotage_of_what_is_sent_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The noise is in the kept parts alone."""
-        honest = dpsgd.add_gaussian_noise
+    def test_sabotage_without_noise_in_uploads_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Only the private head has noise."""
+        original = dpsgd.add_gaussian_noise
 
         def sabotage(total: np.ndarray, stream: Any, std: float) -> None:
             clean = total[: tagger(4).shared.stop].copy()
-            honest(total, stream, std)
+            original(total, stream, std)
             total[: tagger(4).shared.stop] = clean
 
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", sabotage)
         assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
 
-    def test_sabotage_by_kept_parts_that_learn_freely_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The trap: what is sent has its noise, but the kept parts learn from the clipped sum as it is."""
-        honest, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
+    def test_sabotage_without_noise_in_the_private_head_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The upload has noise, but the private head learns from the clipped sum without noise."""
+        original, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
 
-        def remember(total: np.ndarray, stream: Any, std: float) -> None:
+        def record_sum(total: np.ndarray, stream: Any, std: float) -> None:
             clean["sum"] = total.copy()
-            honest(total, stream, std)
+            original(total, stream, std)
 
-        def freely(self: Upload, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
+        def moves_without_noise(self: Upload, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
             gradient[self.first :] = clean["sum"][self.first :] / np.float32(4)
             move(self, weights, gradient, step)
 
-        monkeypatch.setattr(dpsgd, "add_gaussian_noise", remember)
-        monkeypatch.setattr(Upload, "move", freely)
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", record_sum)
+        monkeypatch.setattr(Upload, "move", moves_without_noise)
         assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
 
-    def test_sabotage_by_another_message_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is sent is the clipped sum, while the platform's own books have the noise."""
-        honest, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
+    def test_sabotage_that_uploads_the_clean_sum_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The upload is the clipped sum without noise, while the silo itself learns with noise."""
+        original, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
 
-        def remember(total: np.ndarray, stream: Any, std: float) -> None:
+        def record_sum(total: np.ndarray, stream: Any, std: float) -> None:
             clean["sum"] = total.copy()
-            honest(total, stream, std)
+            original(total, stream, std)
 
         def leak(self: Upload, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
             move(self, weights, gradient, step)
             self.sent[: self.first] = clean["sum"][: self.first] / np.float32(4)
 
-        monkeypatch.setattr(dpsgd, "add_gaussian_noise", remember)
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", record_sum)
         monkeypatch.setattr(Upload, "move", leak)
         assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
 
@@ -330,23 +335,23 @@ class TestConfiguration:
             ({"shared": " "}, "shared=' '"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
+    def test_incompatible_fields_are_refused(self, changes: dict[str, Any], sentence: str) -> None:
         with pytest.raises(InvalidConfig, match=sentence):
             SimulationConfig.from_flat(FLAT | {"schedule": "gradients", "rounds": 1, "noise_multiplier": 1.0} | changes)
 
-    def test_what_is_shared_is_named_by_parts_and_words_need_no_naming(self) -> None:
+    def test_shared_names_layers_and_words_is_ignored(self) -> None:
         named = [
             SimulationConfig.from_flat(FLAT | {"shared": shared}).federation.shared_parts
             for shared in (None, "nothing", "words", "words, lstm", "lstm,scores")
         ]
         assert named == [None, (), (), ("lstm",), ("lstm", "scores")]
 
-    def test_a_part_that_the_tagger_does_not_have_is_refused(self) -> None:
+    def test_a_layer_that_the_tagger_lacks_is_refused(self) -> None:
         with pytest.raises(InvalidConfig, match=r"shared='convolution',.* lstm, scores"):
             federation(shared="convolution")
 
 
-class TestARun:
+class TestSimulation:
     @pytest.fixture
     def config(self, tmp_path: Any) -> SimulationConfig:
         lines = [f"Dose O\n{w} B-Drug\n5 B-Amount\nmg I-Amount\n\n" for w in ("Aspirin", "Zinc", "Iron", "Salt") * 30]
@@ -356,7 +361,7 @@ class TestARun:
         more = {"batch_size": 16, "tagger": "cnn-clstm-crf", "dropout": 0.2, "schedule": "gradients"}
         return SimulationConfig.from_flat(flat | more | {"shared": "characters,convolution"})
 
-    def test_records_and_goes_on(self, config: SimulationConfig, trained_settings: Any) -> None:
+    def test_records_silos_and_resumes(self, config: SimulationConfig, trained_settings: Any) -> None:
         checkpoints: list[Checkpoint] = []
         models: list[Any] = []
         whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append, on_model=models.append))
@@ -371,10 +376,10 @@ class TestARun:
             dataclasses.replace(record, seconds=0.0) for record in whole[4:]
         ]
 
-    def test_characters_and_convolution_are_shared_by_equation_2(
+    def test_shared_characters_and_convolution_equal_equation_2(
         self, config: SimulationConfig, trained_settings: Any
     ) -> None:
-        """The paper's own split, on the real tagger: what lies above is each platform's own. No chance but samples."""
+        """The split layer of the paper on the real tagger. Batches are the only randomness."""
         still = {"dropout": 0.0, "optimiser": "sgd", "learning_rate": 0.02, "noise_multiplier": 0.0, "clip_norm": None}
         flat = SimulationConfig.from_flat(config.flat() | still)
         run, start = (prepare(flat, trained_settings).run for _ in range(2))
@@ -389,12 +394,12 @@ class TestARun:
         assert np.abs(run.weights - start.weights)[: tagger.shared.stop].max() > 1e-4
 
     @pytest.mark.parametrize("scheme", ["bio2", "bioes"])
-    def test_who_shares_what_belongs_to_tags_has_the_types_of_all(
+    def test_shared_scores_have_the_entity_types_of_all_silos(
         self, config: SimulationConfig, trained_settings: Any, scheme: str
     ) -> None:
-        every = dataclasses.replace(config.federation, shared="characters,convolution,lstm,scores")
+        federation_config = dataclasses.replace(config.federation, shared="characters,convolution,lstm,scores")
         tagger = dataclasses.replace(config.tagger, scheme=scheme)
-        prepared = prepare(dataclasses.replace(config, federation=every, tagger=tagger), trained_settings)
+        prepared = prepare(dataclasses.replace(config, federation=federation_config, tagger=tagger), trained_settings)
         own = [part.tags for part in (each.load() for each in corpus.resolve(config.corpus, trained_settings).parts)]
         assert own[0] != own[1]
         for side, tags in zip(prepared.sides, own, strict=True):
@@ -403,13 +408,13 @@ class TestARun:
             assert set(names) == set(own[0]) | set(own[1])
             assert {names[number] for number in np.unique(side.encoded.train.tags)} <= set(tags)
         first, second = (side.holding.weights(prepared.run.weights) for side in prepared.sides)
-        assert np.array_equal(first, second)  # the same tagger, whole
+        assert np.array_equal(first, second)  # all weights are equal
         assert len(first) == len(prepared.run.weights)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_platforms_that_part_go_on_by_themselves_from_what_they_have(optimiser: str) -> None:
-    """Until then as if they never did; after it each as a training of its own sentences with the moments so far."""
+def test_parted_silos_continue_separately_with_their_moments(optimiser: str) -> None:
+    """Before parting, training is unchanged; then each silo trains on its own sentences with its moments."""
     changes = {**PLAIN, "optimiser": optimiser, "learning_rate": 0.02}
     rounds = len(federation(**changes).plan.rounds)
     whole, parted = after(federation(**changes), 5), federation(**changes, together=5 / rounds)
@@ -437,7 +442,7 @@ def test_platforms_that_part_go_on_by_themselves_from_what_they_have(optimiser: 
     assert not np.array_equal(expected[0][:shared], expected[1][:shared])
 
 
-def test_after_platforms_have_parted_nothing_is_sent() -> None:
+def test_parted_silos_send_nothing() -> None:
     run = federation(**PLAIN, together=0.5)
     ends = [progress for progress in run.train() if progress.round is not None]
     parting = run.plan.joint_fraction
@@ -455,6 +460,6 @@ def test_after_platforms_have_parted_nothing_is_sent() -> None:
         ({"together": 0.5, "corpus": "one", "clients": 3}, "only clients that share layers can stop sharing them"),
     ],
 )
-def test_who_cannot_part_is_told(changes: dict[str, object], words: str) -> None:
+def test_incompatible_joint_fractions_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
         federation(**{**PLAIN, **changes})

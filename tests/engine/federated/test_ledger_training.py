@@ -1,4 +1,4 @@
-"""The ledger of any federation promises what its runs do."""
+"""The assumptions of federations give the same ε as the accounting of their runs."""
 
 import itertools
 
@@ -41,16 +41,16 @@ def config_of(federation, privacy):
         return None  # no such federation
 
 
-EVERY = [each for pair in itertools.product(CLIENTS, MECHANISMS) if (each := config_of(*pair))]
+CONFIGS = [config for pair in itertools.product(CLIENTS, MECHANISMS) if (config := config_of(*pair))]
 
 
-@pytest.mark.parametrize("config", EVERY, ids=str)
-def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_assumptions_and_accounting_give_equal_epsilon(config, settings):
     plan = plan_of(config, corpus.of_run(config, settings))
-    made = training(config, plan)
+    described = training(config, plan)
     privacy = privacy_spent(plan, plan.steps, len(plan.rounds))
-    assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
-    rows = assumptions.rows(made)
+    assert assumptions.epsilon(described, described.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+    rows = assumptions.rows(described)
     assert {row.assumption for row in rows} == set(assumptions.TITLES)
     assert all(row.epsilon is None or row.epsilon >= 0 for row in rows)
 
@@ -59,32 +59,34 @@ def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
     ("clients", "rounds", "batch_size", "sampling"),
     [(6, 10, 480, "poisson"), (7, 10, 64, "poisson"), (1, 3, 1000, "poisson"), (6, 10, 480, "shuffle")],
 )
-def test_of_equal_clients_it_promises_the_same_without_their_corpus(clients, rounds, batch_size, sampling, settings):
-    """Each round has whole steps: of 733 sentences in batches of 480 two, not 1.53."""
+def test_assumptions_of_equal_clients_need_no_corpus(clients, rounds, batch_size, sampling, settings):
+    """Each round has whole steps: 733 sentences in batches of 480 are two steps, not 1.53."""
     config = SimulationConfig(
         training=TrainingConfig(epochs=1, batch_size=batch_size),
         federation=FederationConfig(clients=clients, rounds=rounds),
         privacy=PrivacyConfig(noise_multiplier=2.0, sampling=sampling),
     )
-    found = corpus.of_run(config, settings)
-    plan = plan_of(config, found)
-    made = assumptions.Training.of(config, found.train_sentences)
+    handle = corpus.of_run(config, settings)
+    plan = plan_of(config, handle)
+    described = assumptions.Training.of(config, handle.train_sentences)
     privacy = privacy_spent(plan, plan.steps, len(plan.rounds))
-    assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+    assert assumptions.epsilon(described, described.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
 
 
-def test_many_kinds_are_looked_at():
-    assert len(EVERY) > 20
+def test_many_configurations_are_covered():
+    assert len(CONFIGS) > 20
 
 
-def test_published_runs_are_promised_what_they_say(settings):
-    """Of the embedded corpus, all that are private; each setting once."""
-    known = read_all(REPOSITORY / "cached_results").by_id.values()
-    seen = {}
-    for run in known:
+def test_assumptions_of_published_runs_give_their_epsilon(settings):
+    """All private runs on the embedded corpus are checked, each setting once."""
+    published = read_all(REPOSITORY / "cached_results").by_id.values()
+    runs = {}
+    for run in published:
         if run.config.corpus == "synthetic" and run.config.privacy.private and not run.outdated:
-            seen[run.config.privacy, run.config.federation, run.config.training] = run
-    assert len(seen) > 20
-    for run in seen.values():
-        made = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
-        assert assumptions.epsilon(made, made.promised) == pytest.approx(run.records[-1].privacy.epsilon, rel=2e-3)
+            runs[run.config.privacy, run.config.federation, run.config.training] = run
+    assert len(runs) > 20
+    for run in runs.values():
+        described = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
+        assert assumptions.epsilon(described, described.promised) == pytest.approx(
+            run.records[-1].privacy.epsilon, rel=2e-3
+        )

@@ -1,4 +1,4 @@
-"""Every sentence goes to exactly one client, in the way that was asked for, or the split is refused."""
+"""Partitions assign each sentence to exactly one client, or are refused."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def split(clients: int, seed: int = 0, sentences: int = SENTENCES, **choice: obj
 
 @pytest.mark.parametrize("kind", PARTITIONS)
 @pytest.mark.parametrize("clients", [1, 2, 5])
-def test_each_sentence_is_held_once(kind: str, clients: int) -> None:
+def test_each_sentence_belongs_to_one_client(kind: str, clients: int) -> None:
     shards = split(clients, partition=kind, skew=1.0)
     assert len(shards) == clients
     np.testing.assert_array_equal(np.sort(np.concatenate(shards)), np.arange(SENTENCES))
@@ -39,7 +39,7 @@ def test_each_sentence_is_held_once(kind: str, clients: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "unequal", "label-skew"])
-def test_a_seed_gives_one_split(kind: str) -> None:
+def test_partition_is_determined_by_the_seed(kind: str) -> None:
     first, again, other = (split(5, seed, partition=kind, skew=5.0) for seed in (1, 1, 2))
     assert all(map(np.array_equal, first, again))
     assert not all(map(np.array_equal, first, other))
@@ -49,18 +49,18 @@ def test_random_shards_are_equal() -> None:
     assert sorted(map(len, split(7))) == [85, 85, 86, 86, 86, 86, 86]
 
 
-def test_unequal_shards_fall_like_one_over_k() -> None:
+def test_unequal_shards_are_proportional_to_1_over_k() -> None:
     sizes = list(map(len, split(20, partition="unequal")))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == pytest.approx(2 * sizes[1], rel=0.05)
     assert list(map(len, split(600, partition="unequal"))) == [1] * 600
 
 
-def test_documents_and_sections_stay_whole() -> None:
-    known = layout()
-    assert known.documents is not None
-    assert known.sections is not None
-    for groups, kind in ((known.documents, "document"), (known.sections, "natural")):
+def test_documents_and_sections_are_not_split() -> None:
+    metadata = layout()
+    assert metadata.documents is not None
+    assert metadata.sections is not None
+    for groups, kind in ((metadata.documents, "document"), (metadata.sections, "natural")):
         owners = [{int(group) for group in groups[shard]} for shard in split(4, partition=kind)]
         assert sum(map(len, owners)) == len(set(groups.tolist()))
     assert sorted(map(len, split(6, partition="natural"))) == [10, 50, 90, 100, 150, 200]
@@ -68,9 +68,9 @@ def test_documents_and_sections_stay_whole() -> None:
     assert max(sizes) - min(sizes) <= 7
 
 
-def test_less_alpha_is_more_skew() -> None:
+def test_smaller_alpha_gives_more_skew() -> None:
     def spread(skew: float) -> float:
-        """How far the clients' mixes of kinds lie from the whole's."""
+        """Return the mean distance of the clients' type distributions from that of all sentences."""
         entities = layout().entities
         kinds = np.where(entities.any(1), entities.argmax(1), 3)
         whole = np.bincount(kinds, minlength=4) / len(kinds)
@@ -89,13 +89,13 @@ def test_less_alpha_is_more_skew() -> None:
         (300, {"partition": "label-skew", "skew": 0.01}, "leaves client"),
     ],
 )
-def test_a_split_that_cannot_be_is_refused(clients: int, choice: dict[str, object], words: str) -> None:
+def test_impossible_partitions_are_refused(clients: int, choice: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
         split(clients, **choice)
 
 
-def test_a_corpus_without_documents_says_so() -> None:
-    bare = Layout(np.ones(9), np.zeros((9, 1), int), ("PER",), None, None, ())
+def test_a_corpus_without_documents_or_sections_is_refused() -> None:
+    without_documents = Layout(np.ones(9), np.zeros((9, 1), int), ("PER",), None, None, ())
     for kind, words in (("document", "has no documents"), ("natural", "has no sections")):
         with pytest.raises(InvalidConfig, match=words):
-            partition(9, lambda: bare, FederationConfig(clients=2, partition=kind), Seeds(0))
+            partition(9, lambda: without_documents, FederationConfig(clients=2, partition=kind), Seeds(0))

@@ -1,4 +1,4 @@
-"""What clients send, what the server makes of it, and what the witness sees, against weights worked out by hand."""
+"""Messages of clients, aggregation by the server, and the noise monitor, against results by hand."""
 
 import re
 from collections.abc import Callable
@@ -41,21 +41,21 @@ def server_of(plan: FederatedPlan, weights: np.ndarray, *, equal: bool = True) -
     return Server(replace(plan, equal=equal), weights, SECRETS)
 
 
-def test_the_mean_by_examples() -> None:
+def test_finish_averages_weighted_by_examples() -> None:
     weights = START.copy()
-    joined = server_of(plan_of(), weights, equal=False)
-    joined.receive(0, FIRST, 30)
-    joined.receive(1, SECOND, 10)
-    joined.finish(0)
+    aggregator = server_of(plan_of(), weights, equal=False)
+    aggregator.receive(0, FIRST, 30)
+    aggregator.receive(1, SECOND, 10)
+    aggregator.finish(0)
     np.testing.assert_allclose(weights, [2.5, -1.5, 1.5])
 
 
-def test_the_equal_mean_and_what_travelled() -> None:
+def test_finish_averages_equally_and_records_the_exchange() -> None:
     weights = START.copy()
-    joined = server_of(plan_of(), weights)
-    joined.receive(0, FIRST, 30)
-    joined.receive(1, SECOND, 10)
-    exchange = joined.finish(0)
+    aggregator = server_of(plan_of(), weights)
+    aggregator.receive(0, FIRST, 30)
+    aggregator.receive(1, SECOND, 10)
+    exchange = aggregator.finish(0)
     np.testing.assert_allclose(weights, [2.0, -1.0, 2.5])
     assert exchange.clients == (0, 1)
     assert exchange.norms == pytest.approx((2.0, 20**0.5))
@@ -64,36 +64,36 @@ def test_the_equal_mean_and_what_travelled() -> None:
     assert exchange.bytes_up == exchange.bytes_down == 2 * 3 * 4
 
 
-def test_one_client_is_taken_over_to_the_last_digit() -> None:
+def test_weights_of_one_client_are_copied_exactly() -> None:
     random = np.random.default_rng(0)
     weights = (random.standard_normal(10_000) * 10.0 ** random.integers(-20, 20, 10_000)).astype(np.float32)
     own = (weights * random.normal(1, 1, 10_000) + random.standard_normal(10_000)).astype(np.float32)
-    joined, plan = server_of(plan_of(), weights, equal=False), plan_of()
+    aggregator, plan = server_of(plan_of(), weights, equal=False), plan_of()
     sent = message(plan, weights, own, Seeds(0), client=0, round=0)
     assert sent is not None
-    joined.receive(0, sent, 17)
-    joined.finish(0)
+    aggregator.receive(0, sent, 17)
+    aggregator.finish(0)
     np.testing.assert_array_equal(weights, own)
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_what_was_received_and_not_finished_is_forgotten(equal: bool) -> None:
-    both = []
+def test_begin_discards_received_updates(equal: bool) -> None:
+    results = []
     for before in (0, 2):
         weights = START.copy()
-        joined = server_of(plan_of(), weights, equal=equal)
+        aggregator = server_of(plan_of(), weights, equal=equal)
         for client in range(before):
-            joined.receive(client, 100 * SECOND, 7)
-        joined.begin()
-        joined.receive(0, FIRST, 30)
-        joined.receive(1, SECOND, 10)
-        both.append((joined.finish(0), weights.tolist()))
-        assert joined.finish(0).clients == ()
-        assert weights.tolist() == both[-1][1]
-    assert both[0] == both[1]
+            aggregator.receive(client, 100 * SECOND, 7)
+        aggregator.begin()
+        aggregator.receive(0, FIRST, 30)
+        aggregator.receive(1, SECOND, 10)
+        results.append((aggregator.finish(0), weights.tolist()))
+        assert aggregator.finish(0).clients == ()
+        assert weights.tolist() == results[-1][1]
+    assert results[0] == results[1]
 
 
-def test_a_round_without_clients_leaves_the_weights() -> None:
+def test_a_round_without_clients_keeps_the_weights() -> None:
     weights = START.copy()
     exchange = server_of(plan_of(), weights).finish(0)
     np.testing.assert_array_equal(weights, START)
@@ -101,16 +101,16 @@ def test_a_round_without_clients_leaves_the_weights() -> None:
     assert exchange.bytes_up == 0
 
 
-def test_updates_are_clipped_and_the_sum_is_divided_by_who_was_expected() -> None:
+def test_updates_are_clipped_and_divided_by_the_expected_clients() -> None:
     weights = START.copy()
-    joined = server_of(plan_of("dp-fedavg", clients=4, noise_multiplier=1e-9, clip_norm=1.0), weights)
-    joined.receive(0, FIRST, 30)  # of length 2
-    joined.receive(1, np.array([0, 0.5, 0]), 10)
-    joined.finish(0)
+    aggregator = server_of(plan_of("dp-fedavg", clients=4, noise_multiplier=1e-9, clip_norm=1.0), weights)
+    aggregator.receive(0, FIRST, 30)  # of length 2
+    aggregator.receive(1, np.array([0, 0.5, 0]), 10)
+    aggregator.finish(0)
     np.testing.assert_allclose(weights - START, [0.25, 0.125, 0.0], atol=1e-6)
 
 
-def test_a_client_that_adds_its_noise_itself_sends_a_clipped_update() -> None:
+def test_local_noise_is_added_to_a_clipped_update() -> None:
     plan = plan_of("local", clients=4, noise_multiplier=1e-9, clip_norm=1.0)
     sent = message(plan, START, (START + FIRST).astype(np.float32), SECRETS, client=1, round=0)
     assert sent is not None
@@ -118,18 +118,18 @@ def test_a_client_that_adds_its_noise_itself_sends_a_clipped_update() -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_noise_has_the_spread_that_was_planned(mechanism: str) -> None:
+def test_noise_has_the_planned_standard_deviation(mechanism: str) -> None:
     size = 40_000
     weights = np.zeros(size, dtype=np.float32)
     plan = plan_of(mechanism, clients=4, noise_multiplier=1.3, clip_norm=0.5)
-    joined = server_of(plan, weights)
+    aggregator = server_of(plan, weights)
     for client in range(4):
         sent = message(plan, weights, weights, SECRETS, client, round=0)
         assert sent is not None
-        joined.receive(client, sent, 5)
-    joined.finish(0)
-    # The server adds it once to the sum of four; four clients add it each; or each a third of its variance, so that one
-    # of them may vanish.
+        aggregator.receive(client, sent, 5)
+    aggregator.finish(0)
+    # The server adds noise once to the sum of four; or each of four clients adds it; or each client adds a third of its
+    # variance, which allows one dropout.
     spread = 1.3 * 0.5 / 4 * {"dp-fedavg": 1, "local": 2, "secure-sum": (4 / 3) ** 0.5}[mechanism]
     assert stats.kstest(weights / spread, "norm").pvalue > 1e-4
     for wrong in (2 / 3, 1.5):
@@ -138,143 +138,149 @@ def test_the_noise_has_the_spread_that_was_planned(mechanism: str) -> None:
 
 def test_rounds_and_clients_draw_different_noise() -> None:
     plan, zeros = plan_of("local", rounds=2), np.zeros(4000, dtype=np.float32)
-    drawn = [message(plan, zeros, zeros, SECRETS, client, number) for number in range(2) for client in range(2)]
+    noises = [message(plan, zeros, zeros, SECRETS, client, number) for number in range(2) for client in range(2)]
     at_server = plan_of("dp-fedavg", rounds=2)
     for number in range(2):
         weights = zeros.copy()
         server_of(at_server, weights).finish(number)
-        drawn.append(weights)
-    angles = np.corrcoef(drawn)[~np.eye(6, dtype=bool)]
+        noises.append(weights)
+    angles = np.corrcoef(noises)[~np.eye(6, dtype=bool)]
     assert np.abs(angles).max() < 6 / 4000**0.5
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_noise_is_never_drawn_from_what_other_runs_share(mechanism: str) -> None:
+def test_noise_from_seeds_is_refused(mechanism: str) -> None:
     plan, zeros = plan_of(mechanism), np.zeros(3, dtype=np.float32)
 
-    def adds() -> None:
+    def add_noise() -> None:
         message(plan, zeros, zeros, Seeds(0), 0, 0)
         Server(plan, zeros, Seeds(0)).finish(0)
 
-    with pytest.raises(TypeError, match="expected Secrets for noise"):
-        adds()
+    with pytest.raises(TypeError, match="noise needs Secrets"):
+        add_noise()
 
 
 class TestDivergedClients:
-    """Whose weights stopped being finite sends, of its training, nothing: and that it does so must not show."""
+    """A diverged client sends nothing of its training, and its message must not reveal that."""
 
-    def test_its_message_is_noise_of_the_planned_spread(self) -> None:
+    def test_a_diverged_client_sends_planned_noise_with_local_noise(self) -> None:
         plan = plan_of("local", clients=4, noise_multiplier=1.3, clip_norm=0.5)
         common = np.random.default_rng(0).standard_normal(40_000).astype(np.float32)
         sent = message(plan, common, None, SECRETS, client=2, round=0)
         still = message(plan, common, common, SECRETS, client=2, round=0)
         assert sent is not None
-        np.testing.assert_array_equal(sent, still)  # the same as of a client that learned nothing
+        np.testing.assert_array_equal(sent, still)  # equal to the message of a client that learned nothing
         assert stats.kstest(sent / 0.65, "norm").pvalue > 1e-4
         assert stats.kstest(sent / 0.65 * 1.5, "norm").pvalue < 1e-10
 
     @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
-    def test_where_others_add_the_noise_it_sends_nothing(self, mechanism: str) -> None:
+    def test_a_diverged_client_sends_nothing_without_local_noise(self, mechanism: str) -> None:
         assert message(plan_of(mechanism), START, None, SECRETS, client=0, round=0) is None
 
 
 ROUNDS, SIZE = 60, 3000
 
 
-def whole_clients(mechanism: str) -> FederatedPlan:
+def client_level_plan(mechanism: str) -> FederatedPlan:
     participants = None if mechanism == "local" else 5
     return planned(60, FederationConfig(clients=20, participants=participants, rounds=ROUNDS), mechanism=mechanism)
 
 
-def witnessed(
+def noise_check(
     plan: FederatedPlan,
     rounds: int = ROUNDS,
     *,
     diverged: Callable[[int], bool] = lambda client: False,
     **change: object,
 ) -> NoiseCheck:
-    """What the witness says of so many rounds, in which clients move by chance, or diverge; change: methods of the
-    server that are broken."""
+    """Return the noise check of rounds in which clients move randomly or diverge.
+
+    Args:
+        plan: The plan.
+        rounds: Number of rounds.
+        diverged: Whether a client diverges.
+        change: Broken methods that replace those of the server.
+    """
     assert plan.server is not None
     weights = np.zeros(SIZE, dtype=np.float32)
-    joined = server_of(plan, weights)
+    aggregator = server_of(plan, weights)
     monitor = NoiseMonitor([plan.server], SIZE, unit="client", secrets=SECRETS)
-    witness = ClientNoiseMonitor(plan, plan.server, monitor)
+    client_monitor = ClientNoiseMonitor(plan, plan.server, monitor)
     for name, value in change.items():
-        setattr(joined, name, value.__get__(joined))  # type: ignore[attr-defined]
+        setattr(aggregator, name, value.__get__(aggregator))  # type: ignore[attr-defined]
     random = np.random.default_rng(5)
     for number in range(rounds):
-        joined.begin()
-        witness.start_round(weights, 0)
+        aggregator.begin()
+        client_monitor.start_round(weights, 0)
         for visit in plan.rounds[number]:
             own = weights + random.standard_normal(SIZE).astype(np.float32)
             trained = None if diverged(visit.client) else own
             sent = message(plan, weights, trained, SECRETS, visit.client, number)
-            witness.observe(visit.client, trained, sent)
+            client_monitor.observe(visit.client, trained, sent)
             if sent is not None:
-                joined.receive(visit.client, sent, 5)
-        joined.finish(number)
-        witness.end_round(weights)
+                aggregator.receive(visit.client, sent, 5)
+        aggregator.finish(number)
+        client_monitor.end_round(weights)
     return monitor.verdict()
 
 
 class TestSabotage:
-    """The noise check on whole clients: each fault must show."""
+    """The noise check of client-level privacy must detect each fault."""
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
-    def test_honest_rounds_pass(self, mechanism: str) -> None:
-        found = witnessed(whole_clients(mechanism))
-        assert found.faults == ()
-        assert found.passed
-        assert found.noise_std == pytest.approx(1.5, rel=0.02)
+    def test_correct_rounds_pass(self, mechanism: str) -> None:
+        result = noise_check(client_level_plan(mechanism))
+        assert result.faults == ()
+        assert result.passed
+        assert result.noise_std == pytest.approx(1.5, rel=0.02)
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
-    @pytest.mark.parametrize("some", [True, False])
-    def test_clients_that_diverge_are_no_fault(self, mechanism: str, some: bool) -> None:
-        found = witnessed(whole_clients(mechanism), diverged=lambda client: client % 3 == 0 or not some)
-        assert found.faults == ()
-        assert found.passed
+    @pytest.mark.parametrize("partly", [True, False])
+    def test_diverged_clients_pass(self, mechanism: str, partly: bool) -> None:
+        result = noise_check(client_level_plan(mechanism), diverged=lambda client: client % 3 == 0 or not partly)
+        assert result.faults == ()
+        assert result.passed
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     @pytest.mark.parametrize(("factor", "share"), [(0.0, "0.0 %"), (0.5, r"(49|50)\.\d %"), (0.9, "% of the planned")])
     def test_sabotage_too_little_noise(
         self, monkeypatch: pytest.MonkeyPatch, mechanism: str, factor: float, share: str
     ) -> None:
-        drawn = client_update.server_noise
+        server_noise = client_update.server_noise
         for module in (client_update, server):
-            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: factor * drawn(*of, **keys))
-        assert re.search(share, " ".join(witnessed(whole_clients(mechanism)).faults))
+            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: factor * server_noise(*of, **keys))
+        assert re.search(share, " ".join(noise_check(client_level_plan(mechanism)).faults))
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_the_same_noise_again(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-        drawn = client_update.server_noise
+        server_noise = client_update.server_noise
         for module in (client_update, server):
-            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: drawn(*of, round=0))
-        assert "again" in " ".join(witnessed(whole_clients(mechanism)).faults)
+            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: server_noise(*of, round=0))
+        assert "again" in " ".join(noise_check(client_level_plan(mechanism)).faults)
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_updates_not_clipped(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-        """Updates of √3000 = 55 C ÷ 1.5: what is left of one beyond its clipped self is not noise."""
+        """Updates have norm √3000 = 55 C ÷ 1.5, so an unclipped update minus the clipped one is not noise."""
         for module in (client_update, server):
             monkeypatch.setattr(module, "clip", lambda update, clip_norm: update)
-        assert witnessed(whole_clients(mechanism)).failed
+        assert noise_check(client_level_plan(mechanism)).failed
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_clipped_to_twice_the_norm(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
         clip = client_update.clip
         for module in (client_update, server):
             monkeypatch.setattr(module, "clip", lambda update, clip_norm: clip(update, 2 * clip_norm))
-        assert "along" in " ".join(witnessed(whole_clients(mechanism)).faults)
+        assert "along" in " ".join(noise_check(client_level_plan(mechanism)).faults)
 
     def test_sabotage_weighted_by_examples(self) -> None:
         def weighted(self: Server, client: int, update: np.ndarray, examples: int) -> None:
             Server.receive(self, client, update, examples)
             self._sum += 4 * client_update.clip(update, 1.5)
 
-        assert witnessed(whole_clients("dp-fedavg"), receive=weighted).failed
+        assert noise_check(client_level_plan("dp-fedavg"), receive=weighted).failed
 
-    def test_sabotage_the_server_joins_something_else_than_the_messages(self) -> None:
-        """Noise as planned in each message, and the server's weights move by what no message said."""
+    def test_sabotage_weights_moved_apart_from_messages(self) -> None:
+        """Messages have the planned noise, but the server's weights move by something else."""
 
         def moved(self: Server, round: int) -> None:
             Server.finish(self, round)
@@ -286,13 +292,13 @@ class TestSabotage:
 
         for mechanism in ("local", "secure-sum"):
             for change in ({"finish": moved}, {"receive": left_out}):
-                (fault,) = witnessed(whole_clients(mechanism), 10, **change).faults
+                (fault,) = noise_check(client_level_plan(mechanism), 10, **change).faults
                 assert "clip norms apart" in fault
 
-    def test_sabotage_always_as_many_clients(self) -> None:
-        plan = whole_clients("dp-fedavg")
+    def test_sabotage_constant_number_of_clients(self) -> None:
+        plan = client_level_plan("dp-fedavg")
         five = next(visits for visits in plan.rounds if len(visits) == 5)
-        found = witnessed(FederatedPlan(**{**plan.__dict__, "rounds": (five,) * len(plan.rounds)})).faults
-        assert len(found) == 2
-        assert found[0].startswith("Sample sizes spread 0.")
-        assert "evenly" in found[1]
+        faults = noise_check(FederatedPlan(**{**plan.__dict__, "rounds": (five,) * len(plan.rounds)})).faults
+        assert len(faults) == 2
+        assert faults[0].startswith("Sample sizes spread 0.")
+        assert "evenly" in faults[1]

@@ -1,4 +1,4 @@
-"""Platforms with tags of their own: what they share is averaged, what belongs to their tags stays with them."""
+"""Silos with their own tags: shared layers are averaged, and private heads stay with their silo."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ from engine.training.dpsgd import predict
 from tests.engine.federated.silos import FLAT, SIZES, TAGS, federation, sentences, tagger
 
 
-def through(run: Federation, rounds: int) -> Federation:
+def train_rounds(run: Federation, rounds: int) -> Federation:
     for progress in run.train():
         if progress.round == rounds - 1:
             break
@@ -40,9 +40,9 @@ def through(run: Federation, rounds: int) -> Federation:
 
 
 @pytest.mark.parametrize("weighting", ["examples", "equal"])
-def test_a_round_averages_what_is_shared_and_leaves_the_rest(weighting: str) -> None:
+def test_a_round_averages_shared_layers_and_keeps_private_heads(weighting: str) -> None:
     changes = {"noise_multiplier": 0.0, "clip_norm": None, "weighting": weighting}
-    run, before = through(federation(**changes), 1), federation(**changes)
+    run, before = train_rounds(federation(**changes), 1), federation(**changes)
     alone = []
     for visit in before.plan.rounds[0]:
         learner = before.learner(visit)
@@ -58,14 +58,14 @@ def test_a_round_averages_what_is_shared_and_leaves_the_rest(weighting: str) -> 
         assert not np.array_equal(run.weights[holding.private_slice], before.weights[holding.private_slice])
 
 
-def test_what_travels_is_what_is_shared() -> None:
+def test_uploads_have_the_size_of_the_shared_layers() -> None:
     run = federation(noise_multiplier=0.0, clip_norm=None)
     ends = [progress.exchange for progress in run.train() if progress.exchange]
     assert [end.bytes_up for end in ends] == [4 * 3 * run.holdings[0].shared] * 3
 
 
-def test_what_is_shared_learns_from_all_and_own_parts_from_their_platform_alone() -> None:
-    """After one round a platform's own parts are what they would be whatever the others have; later they are not."""
+def test_shared_layers_learn_from_all_silos_and_private_heads_from_one() -> None:
+    """In the first round, the private head does not depend on other silos; later it does."""
     runs = [federation(noise_multiplier=0.0, clip_norm=None) for _ in range(2)]
     other = sentences(SIZES[2], TAGS[2])
     other = dataclasses.replace(other, tags=(other.tags + 1) % TAGS[2])
@@ -79,8 +79,8 @@ def test_what_is_shared_learns_from_all_and_own_parts_from_their_platform_alone(
         assert not np.array_equal(runs[0].weights[:100], runs[1].weights[:100])
 
 
-class TestEachPlatformsPrivacy:
-    def test_is_what_its_own_steps_cost(self) -> None:
+class TestPrivacyOfSilos:
+    def test_epsilon_of_a_silo_counts_its_steps(self) -> None:
         plan = federation(noise_multiplier=1.0).plan
         each = [privacy_spent(plan, plan.steps, 3, client) for client in range(3)]
         for found, size, part in zip(each, SIZES, plan.parts, strict=True):
@@ -100,7 +100,7 @@ class TestEachPlatformsPrivacy:
         assert privacy_spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_of_whole_platforms_is_the_same_for_all_and_leaves_own_parts_out(self, mechanism: str) -> None:
+    def test_client_level_epsilon_is_equal_for_all_and_excludes_private_heads(self, mechanism: str) -> None:
         plan = federation(noise_multiplier=1.0, mechanism=mechanism).plan
         each = [privacy_spent(plan, plan.steps, 3, client) for client in range(3)]
         assert len({found.epsilon for found in each}) == 1
@@ -115,24 +115,24 @@ class TestNoiseChecks:
             pass
         return [monitor.verdict() for monitor in run.monitors]
 
-    def test_each_platform_is_measured_on_all_its_weights(self) -> None:
+    def test_noise_of_each_silo_is_measured_on_all_weights(self) -> None:
         run = federation(noise_multiplier=1.0)
         found = self.checked(run)
         assert all(check.passed for check in found)
         assert [check.steps for check in found] == [part.steps for part in run.plan.parts]
         assert [monitor.watch.layers[-1][1].stop for monitor in run.monitors] == [tagger(tags).size for tags in TAGS]
         assert [monitor.watch.share(1) for monitor in run.monitors] == [critical_values.share(3)] * 3, (
-            "of one chance in a million"
+            "of a probability of one in a million"
         )
 
-    def test_a_platform_that_adds_no_noise_to_its_own_parts_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        honest, spared = dpsgd.add_gaussian_noise, tagger(TAGS[2])
+    def test_sabotage_without_noise_in_a_private_head_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original, last_tagger = dpsgd.add_gaussian_noise, tagger(TAGS[2])
 
         def sabotage(total: np.ndarray, stream: Any, std: float) -> None:
-            kept = total[spared.shared.stop :].copy()
-            honest(total, stream, std)
-            if total.size == spared.size:
-                total[spared.shared.stop :] = kept
+            kept = total[last_tagger.shared.stop :].copy()
+            original(total, stream, std)
+            if total.size == last_tagger.size:
+                total[last_tagger.shared.stop :] = kept
 
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", sabotage)
         found = self.checked(federation(noise_multiplier=1.0, rounds=8))
@@ -140,31 +140,31 @@ class TestNoiseChecks:
         assert "linear" in " ".join(found[2].faults) or "CRF" in " ".join(found[2].faults)
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_whole_platforms_are_measured_on_what_travels(self, mechanism: str) -> None:
+    def test_client_level_noise_is_measured_on_shared_layers(self, mechanism: str) -> None:
         run = federation(noise_multiplier=1.0, mechanism=mechanism)
         (found,) = self.checked(run)
         assert found.passed
         assert run.monitors[0].watch.layers == (("LSTM", slice(0, run.holdings[0].shared)),)
 
 
-def test_no_upload_of_a_platform_moves_the_sum_by_more_than_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is behind it: here a platform's own parts have learned freely for rounds."""
-    seen = []
+def test_each_update_is_clipped_to_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private heads learn without clipping here, which must not change the bound."""
+    updates = []
     from engine.federated import server
 
-    honest = server.clip
-    monkeypatch.setattr(server, "clip", lambda update, bound: seen.append(honest(update, bound)) or seen[-1])
+    original = server.clip
+    monkeypatch.setattr(server, "clip", lambda update, bound: updates.append(original(update, bound)) or updates[-1])
     run = federation(noise_multiplier=1.0, mechanism="dp-fedavg", epochs=10.0)
     for _ in run.train():
         pass
-    assert len(seen) == 9
-    assert all(update.size == run.holdings[0].shared for update in seen)
-    assert max(np.linalg.norm(update) for update in seen) <= 0.4 * (1 + 1e-6)
-    assert np.linalg.norm(seen[0]) > 0.39
+    assert len(updates) == 9
+    assert all(update.size == run.holdings[0].shared for update in updates)
+    assert max(np.linalg.norm(update) for update in updates) <= 0.4 * (1 + 1e-6)
+    assert np.linalg.norm(updates[0]) > 0.39
 
 
-class TestThePlan:
-    def test_each_platform_has_its_own_sentences_and_the_same_share(self) -> None:
+class TestPlan:
+    def test_data_fraction_applies_to_each_silo(self) -> None:
         plan = federation(data_fraction=0.5).plan
         assert [len(shard) for shard in plan.shards] == [30, 20, 45]
         borders = np.cumsum([0, *SIZES])
@@ -174,13 +174,13 @@ class TestThePlan:
             assert len(np.unique(held)) == len(held)
         assert (np.diff(plan.chosen) > 0).all()
 
-    def test_a_share_that_leaves_a_platform_nothing_is_refused(self) -> None:
+    def test_a_data_fraction_without_sentences_for_a_silo_is_refused(self) -> None:
         with pytest.raises(InvalidConfig, match=r"data_fraction=0\.01 .*\bnone of the 40 .*silo 2\b"):
             federation(data_fraction=0.01)
 
 
 class TestConfiguration:
-    def test_clients_are_the_platforms(self) -> None:
+    def test_clients_are_the_silos(self) -> None:
         config = SimulationConfig.from_flat(FLAT)
         assert config.platforms == ("a", "b", "c")
         assert config.federation.clients == 3
@@ -196,16 +196,16 @@ class TestConfiguration:
             ({"corpus": "a + "}, r"corpus='a \+ ',.* a different corpus"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
+    def test_incompatible_fields_are_refused(self, changes: dict[str, Any], sentence: str) -> None:
         with pytest.raises(InvalidConfig, match=sentence):
             SimulationConfig.from_flat(FLAT | changes)
 
-    def test_a_tagger_without_a_layer_below_its_tags_has_nothing_to_share(self) -> None:
+    def test_a_tagger_with_one_layer_cannot_share(self) -> None:
         with pytest.raises(InvalidConfig, match=r"\bnothing\b.*\bshare\b"):
             stack(7, (Dense(7, 3),), Softmax(3)).sharing()
 
 
-def test_scores_of_all_together() -> None:
+def test_scores_of_silos_are_combined() -> None:
     one = EntityScores(
         {"PER": Counts(1, 2, 3)}, {"PER": Counts(2, 2, 3)}, {"O": Counts(5, 6, 7), "B-PER": Counts(1, 2, 3)}
     )
@@ -216,8 +216,8 @@ def test_scores_of_all_together() -> None:
     assert found.f1 == 2 * 5 / (6 + 11)
 
 
-class TestARun:
-    """With corpora of two sizes and tag sets: the embedded one and a file."""
+class TestSimulation:
+    """Runs with two corpora of different sizes and tag sets: the embedded one and a file."""
 
     @pytest.fixture
     def config(self, tmp_path) -> SimulationConfig:
@@ -228,7 +228,7 @@ class TestARun:
         return SimulationConfig.from_flat(flat | {"batch_size": 8, "averaging": 0.5})
 
     @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
-    def test_records_each_platform_goes_on_and_gives_each_its_tagger(self, config, trained_settings, mechanism) -> None:
+    def test_records_and_models_of_each_silo_and_resume(self, config, trained_settings, mechanism) -> None:
         config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, mechanism=mechanism))
         checkpoints: list[Checkpoint] = []
         models: list[Any] = []
@@ -246,9 +246,9 @@ class TestARun:
         assert RoundRecord.from_dict(last.to_dict()) == last
         assert [model.platform for model in models] == list(config.platforms)
         assert [len(model.tags) for model in models] == [9, 5]
-        # Whoever has a tagger has its own part too, which learned freely where only what travels is protected.
-        given_away = last.privacy.epsilon if mechanism == "dp-sgd" else math.inf
-        assert [model.epsilon for model in models] == [given_away] * 2
+        # A saved model includes the private head, which client-level noise does not protect.
+        model_epsilon = last.privacy.epsilon if mechanism == "dp-sgd" else math.inf
+        assert [model.epsilon for model in models] == [model_epsilon] * 2
         shared = models[0].tagger.shared
         assert np.array_equal(models[0].weights[shared], models[1].weights[shared])
         for model in models:
@@ -257,16 +257,16 @@ class TestARun:
             assert read.platform == model.platform
             assert np.array_equal(read.weights, model.weights)
 
-        again: list[Any] = []
-        rest = list(simulate(config, trained_settings, resume=checkpoints[0], on_model=again.append))
+        resumed: list[Any] = []
+        rest = list(simulate(config, trained_settings, resume=checkpoints[0], on_model=resumed.append))
         assert [dataclasses.replace(record, seconds=0.0) for record in rest] == [
             dataclasses.replace(record, seconds=0.0) for record in whole[1:]
         ]
-        for one, other in zip(models, again, strict=True):
+        for one, other in zip(models, resumed, strict=True):
             assert np.array_equal(one.weights, other.weights)
 
     @pytest.mark.parametrize(("scheme", "tags"), [("bioes,bio2", [17, 5]), ("bio2,bioes", [9, 9])])
-    def test_each_may_learn_tags_of_its_own_scheme_and_a_kept_tagger_knows_them(
+    def test_silos_have_their_own_tag_schemes_also_in_saved_models(
         self, config, trained_settings, scheme, tags
     ) -> None:
         learning = {
@@ -282,8 +282,8 @@ class TestARun:
         last = list(simulate(config, trained_settings, on_model=models.append))[-1]
         assert [len(model.tags) for model in models] == tags
         assert not [name for name in last.test.token if name.partition(": ")[2][:1] in ("E", "S")]
-        usual = prepare(SimulationConfig.from_flat(config.flat() | {"scheme": "bio2"}), trained_settings)
-        for model, side, platform in zip(models, usual.sides, last.platforms, strict=True):
+        in_bio2 = prepare(SimulationConfig.from_flat(config.flat() | {"scheme": "bio2"}), trained_settings)
+        for model, side, platform in zip(models, in_bio2.sides, last.platforms, strict=True):
             model.save(trained_settings.home / "kept.npz")
             kept = type(model).load(trained_settings.home / "kept.npz")
             encoded = side.encoded  # in BIO2, as on disk
@@ -293,7 +293,7 @@ class TestARun:
             assert score(gold, tag_sequences(encoded.test, found, kept.names)) == platform.test
             assert platform.test.f1 > 0.1
 
-    def test_the_same_first_weights_are_shared_and_own_ones_differ(self, config, trained_settings) -> None:
+    def test_initial_shared_weights_are_equal_and_private_ones_differ(self, config, trained_settings) -> None:
         run = prepare(config, trained_settings).run
         alone = prepare(
             dataclasses.replace(config, corpus="synthetic", federation=type(config.federation)()), trained_settings
@@ -304,27 +304,27 @@ class TestARun:
         assert not np.array_equal(first[:40], second[:40])
 
 
-class TestJoinedCorpora:
+class TestMultiCorpus:
     @pytest.fixture
     def joined(self, tmp_path, trained_settings):
         file = tmp_path / "drugs.conll"
         file.write_text("Dose O\nAspirin B-PER\n\n" * 40)
         return corpus.resolve(f"synthetic + {file}", trained_settings), file
 
-    def test_it_is_all_of_them_and_none_can_be_read_as_one(self, joined) -> None:
+    def test_train_sentences_add_up_and_load_is_refused(self, joined) -> None:
         found, _ = joined
         assert found.train_sentences == 4_400 + 32
         assert not found.synthetic
         with pytest.raises(CorpusError, match="only trained as clients"):
             found.load()
 
-    def test_all_that_are_not_here_are_told_at_once(self, trained_settings) -> None:
-        """Of some the size is known from the catalogue, but not which of their sentences others have too."""
+    def test_all_missing_corpora_are_named(self, trained_settings) -> None:
+        """The catalogue knows the size of some missing corpora, but not their common sentences."""
         for ask in ("checksum", "train_sentences", "own"):
             with pytest.raises(CorpusError, match=r"^corpus='ade' .*not available.*; corpus='bc5cdr' .*not available"):
                 getattr(corpus.resolve("synthetic + ade@0 + bc5cdr", trained_settings), ask)
 
-    def test_what_platforms_leave_out_is_counted(self, trained_settings, tmp_path) -> None:
+    def test_shared_sentences_are_counted(self, trained_settings, tmp_path) -> None:
         for name, words in (("one", ("Aspirin", "Zinc")), ("other", ("Zinc", "Iron"))):
             (tmp_path / name).mkdir()
             for part in ("train", "valid", "test"):
@@ -332,18 +332,18 @@ class TestJoinedCorpora:
                 (tmp_path / name / f"{part}.conll").write_text(text)
         assert Application(trained_settings).corpora.shared_sentences(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
 
-    def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
+    def test_checksum_depends_on_each_corpus_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined
         swapped = corpus.resolve(f"{file} + synthetic", trained_settings)
         before = found.checksum
         assert before != swapped.checksum
         file.write_text("Dose O\nAspirin B-PER\n\n" * 39 + "Dose O\nZinc B-PER\n\n")
-        again = corpus.resolve(found.name, trained_settings, before)
+        changed = corpus.resolve(found.name, trained_settings, before)
         with pytest.raises(CorpusError, match="was changed since"):
-            _ = again.checksum
+            _ = changed.checksum
 
-    def test_a_sentence_that_several_have_is_trained_on_once(self, joined, trained_settings, tmp_path) -> None:
-        """And by none of which another tests; short ones are everybody's."""
+    def test_a_sentence_of_several_silos_is_trained_on_once(self, joined, trained_settings, tmp_path) -> None:
+        """A sentence in another silo's test set is left out too; short sentences stay."""
         whole = corpus.resolve("synthetic", trained_settings).load()
         trained, tested = whole.train[5].tokens, whole.test[3].tokens
         lines = [
@@ -355,8 +355,8 @@ class TestJoinedCorpora:
         texts = ["".join(f"{token} {'B-X' if n else 'O'}\n" for n, token in enumerate(each)) for each in lines]
         folder = tmp_path / "third"
         folder.mkdir()
-        for part, some in (("train", texts), ("valid", texts[-1:]), ("test", texts[-2:])):
-            (folder / f"{part}.txt").write_text("\n".join(some))
+        for part, rows in (("train", texts), ("valid", texts[-1:]), ("test", texts[-2:])):
+            (folder / f"{part}.txt").write_text("\n".join(rows))
         found = corpus.resolve(f"synthetic + {folder}", trained_settings)
         first, second = found.own
         assert first.tolist() == list(range(4_400))
@@ -374,7 +374,7 @@ class TestJoinedCorpora:
         assert plan.chosen[plan.shards[1]].tolist() == found.own[1].tolist()
         assert APART.format(number=2) in privacy_spent(plan, plan.steps, 1).assumptions
 
-    def test_its_layout_keeps_types_of_one_name_apart(self, joined) -> None:
+    def test_layout_separates_types_with_equal_names(self, joined) -> None:
         found, file = joined
         layout = found.layout
         assert layout.types[-1] == f"{file}: PER"
@@ -382,32 +382,32 @@ class TestJoinedCorpora:
         assert layout.entities[4_400:].tolist() == [[0, 0, 0, 0, 1]] * 32
         assert not layout.entities[:4_400, 4].any()
 
-    def test_what_features_were_fitted_on_is_counted_over_all(self, joined, monkeypatch) -> None:
+    def test_contamination_is_counted_over_all_silos(self, joined, monkeypatch) -> None:
         found, _ = joined
-        some = found.parts[0].load().train[7].tokens
-        monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums([some]))
+        tokens = found.parts[0].load().train[7].tokens
+        monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums([tokens]))
         overlap = contamination.overlap(found, "contextual")
         assert overlap.sentences == (4_432, 604, 1_004)
         assert overlap.shared == (1, 0, 0)
 
-    def test_another_machine_finds_them_by_their_checksum(self, joined, trained_settings, tmp_path) -> None:
+    def test_another_machine_finds_the_corpora_by_checksum(self, joined, trained_settings, tmp_path) -> None:
         found, file = joined
         shared = dataclasses.replace(trained_settings, shared="memory://platforms")
-        asked = corpus.resolve(found.name, shared)
-        asked.share()
-        checksum, moved = asked.checksum, tmp_path / "moved.conll"
+        handle = corpus.resolve(found.name, shared)
+        handle.share()
+        checksum, moved = handle.checksum, tmp_path / "moved.conll"
         file.rename(moved)
-        there = corpus.resolve(found.name, dataclasses.replace(shared, home=tmp_path / "other home"), checksum)
-        assert there.checksum == checksum
-        assert len(there.parts[1].load().train) == 32
-        assert plan_of(SimulationConfig(corpus=found.name), there).steps > 0
+        remote = corpus.resolve(found.name, dataclasses.replace(shared, home=tmp_path / "other home"), checksum)
+        assert remote.checksum == checksum
+        assert len(remote.parts[1].load().train) == 32
+        assert plan_of(SimulationConfig(corpus=found.name), remote).steps > 0
 
 
-class TestPoorPlatforms:
-    """One that has hardly anything takes part, or is refused in a sentence that names what it lacks."""
+class TestSmallSilos:
+    """Silos with hardly any data take part, or are refused."""
 
     @staticmethod
-    def two(folder: Any, small: str) -> str:
+    def two_corpora(folder: Any, small: str) -> str:
         for name, text in (("many", "Take O\nAspirin B-Drug\nnow O\n\n" * 40), ("few", small)):
             (folder / name).mkdir()
             for part in ("train", "valid", "test"):
@@ -422,13 +422,15 @@ class TestPoorPlatforms:
             {"rounds": 2, "mechanism": "secure-sum", "noise_multiplier": 2.0},
         ],
     )
-    def test_a_single_sentence_is_enough(self, more: dict[str, Any], trained_settings: Any, tmp_path: Any) -> None:
-        name = self.two(tmp_path, "Swallow O\nZinc B-Metal\n\n")
+    def test_a_silo_with_one_sentence_trains(self, more: dict[str, Any], trained_settings: Any, tmp_path: Any) -> None:
+        name = self.two_corpora(tmp_path, "Swallow O\nZinc B-Metal\n\n")
         flat = {"corpus": name, "tagger": "mlp-crf", "hidden_size": 4, "epochs": 1.0}
         (last,) = (r for r in simulate(SimulationConfig.from_flat(flat | more), trained_settings) if r.test)
         assert [sum(c.gold for c in platform.test.strict.values()) for platform in last.platforms] == [40, 1]
 
-    def test_without_any_type_it_is_refused(self, trained_settings: Any, tmp_path: Any) -> None:
-        config = SimulationConfig.from_flat({"corpus": self.two(tmp_path, "Take O\nit O\n\n"), "tagger": "mlp-crf"})
+    def test_a_silo_without_entities_is_refused(self, trained_settings: Any, tmp_path: Any) -> None:
+        config = SimulationConfig.from_flat(
+            {"corpus": self.two_corpora(tmp_path, "Take O\nit O\n\n"), "tagger": "mlp-crf"}
+        )
         with pytest.raises(CorpusError, match="only the tag O"):
             list(simulate(config, trained_settings))

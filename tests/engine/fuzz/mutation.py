@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 from engine.errors import EpsilonError
 
 SECONDS = 1.0
-"""Of processor time, that a reader may take for a file of some kilobytes. What takes longer at first is read twice more
-without collections of garbage, and the quickest counts: the first use of a library, or a collection among the objects
-of five thousand tests, takes a second by itself, and neither is the reader's."""
+"""Maximum processor time of a reader for a file of some kilobytes, in seconds.
+
+A slower file is read twice more without garbage collection, and the shortest time counts. The first use of a library,
+or a garbage collection among the objects of five thousand tests, takes a second by itself.
+"""
 BYTES = 300_000_000
-"""That the process may grow by meanwhile."""
+"""Maximum growth of the process while it reads a file, in bytes."""
 
 EXAMPLE_SECONDS = 2
-"""That a test has for each example, on a machine that is busy: the limit of all tests would end five thousand."""
+"""Timeout per example in seconds, for a busy machine; the common timeout is too short for five thousand examples."""
 
 
 def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
-    """A test of as many examples as the profile says, and with the time for them."""
+    """Decorate a test to run the examples of the Hypothesis profile with a sufficient timeout."""
     quiet = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     return pytest.mark.timeout(max(900, EXAMPLE_SECONDS * settings().max_examples))(quiet(test))
 
@@ -39,7 +41,7 @@ ODD_BYTES = (b"\0", b"\n", b"\r", b"\t", b" ", b"|", b"\xff\xfe", b"\xef\xbb\xbf
 
 @st.composite
 def damaged(draw: st.DrawFn, valid: bytes) -> bytes:
-    """A file with some bytes changed, cut out, doubled, or put in."""
+    """Draw a file with some bytes changed, removed, repeated or inserted."""
     data = bytearray(valid)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
@@ -62,60 +64,60 @@ def damaged(draw: st.DrawFn, valid: bytes) -> bytes:
 
 @st.composite
 def altered(draw: st.DrawFn, valid: Any) -> Any:
-    """A value of JSON or TOML of which some parts are of another kind, out of range, doubled or gone."""
+    """Draw a JSON or TOML value with some items of another type, out of range, repeated or removed."""
     value = copy.deepcopy(valid)
     for _ in range(draw(st.integers(1, 3))):
-        inside = value
+        container = value
         while True:
-            keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
+            keys = list(container) if isinstance(container, dict) else list(range(len(container)))
             if not keys:
                 break
             key = draw(st.sampled_from(keys))
-            if isinstance(inside[key], dict | list) and inside[key] and draw(st.integers(0, 4)):
-                inside = inside[key]
+            if isinstance(container[key], dict | list) and container[key] and draw(st.integers(0, 4)):
+                container = container[key]
                 continue
             if draw(st.integers(0, 5)):
                 odd = st.sampled_from(ODD_VALUES) | st.integers() | st.floats() | st.text(max_size=5)
-                inside[key] = copy.deepcopy(draw(odd))
-            elif isinstance(inside, dict):
-                del inside[key]
+                container[key] = copy.deepcopy(draw(odd))
+            elif isinstance(container, dict):
+                del container[key]
             else:
-                inside.append(copy.deepcopy(inside[key]))
+                container.append(copy.deepcopy(container[key]))
             break
     return value
 
 
 def as_json(value: Any) -> bytes:
-    """What Python writes, infinities and half characters included."""
+    """Return Python's JSON of a value, including infinities and lone surrogates."""
     return json.dumps(value).encode()
 
 
 def answered(read: Callable[[], Any]) -> Any:
-    """What a reader gives, or the error that it says in a sentence; nothing else, soon, and in little memory."""
+    """Return the result of a reader or its EpsilonError; check time, memory, and that the error has a message."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found, took = _timed(read)
-    assert not isinstance(found, EpsilonError) or str(found).strip(), "an error without a sentence"
-    if took >= SECONDS:
-        took = min(took, _undisturbed(read), _undisturbed(read))
+    result, seconds = _timed(read)
+    assert not isinstance(result, EpsilonError) or str(result).strip(), "an error without a message"
+    if seconds >= SECONDS:
+        seconds = min(seconds, _undisturbed(read), _undisturbed(read))
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    assert took < SECONDS, f"{took:.1f} s of processor time"
+    assert seconds < SECONDS, f"{seconds:.1f} s of processor time"
     assert grown < BYTES, f"{grown:,} bytes"
-    return found
+    return result
 
 
 def _timed(read: Callable[[], Any]) -> tuple[Any, float]:
-    """What it gives, or the error that it says, and the seconds of processor time that it took."""
-    begun = time.process_time()
-    found: Any
+    """Return the result of a reader or its EpsilonError, and its processor time in seconds."""
+    start = time.process_time()
+    result: Any
     try:
-        found = read()
+        result = read()
     except EpsilonError as error:
-        found = error
-    return found, time.process_time() - begun
+        result = error
+    return result, time.process_time() - start
 
 
 def _undisturbed(read: Callable[[], Any]) -> float:
-    """Seconds that it takes while no garbage is collected."""
+    """Return the processor time of a reader in seconds, without garbage collection."""
     gc.collect()
     gc.disable()
     try:
@@ -125,7 +127,7 @@ def _undisturbed(read: Callable[[], Any]) -> float:
 
 
 def refused(read: Callable[[], object], words: str) -> None:
-    """It is refused, with these words."""
-    found = answered(read)
-    if not isinstance(found, EpsilonError) or words not in str(found):
-        pytest.fail(f"{found!r}, expected {words!r}")
+    """Check that a reader refuses its file with a message that contains ``words``."""
+    result = answered(read)
+    if not isinstance(result, EpsilonError) or words not in str(result):
+        pytest.fail(f"{result!r}, expected {words!r}")

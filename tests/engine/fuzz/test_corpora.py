@@ -1,4 +1,4 @@
-"""Damaged and hostile corpus files and zips: read, or refused with one sentence."""
+"""Damaged and hostile corpus files and zips are read, or refused with one sentence."""
 
 import io
 import zipfile
@@ -22,39 +22,40 @@ MENTIONS = b"T1\tDrug 10 17\taspirin\nT2\tADR 29 33\trash\nT3\tADR 0 4;29 33\tRo
 
 @fuzzed
 @given(st.sampled_from([COLUMNS, BIOES, PUBTATOR]).flatmap(damaged))
-def test_column_files(data):
+def test_column_files_are_read_or_refused(data):
     answered(lambda: conll.read(data, "x.conll"))
 
 
 @fuzzed
 @given(damaged(REL))
-def test_relations(data):
+def test_rel_files_are_read_or_refused(data):
     answered(lambda: rel.read({"DRUG-AE.rel": data}))
 
 
 @fuzzed
 @given(st.just(TEXT) | damaged(TEXT), damaged(MENTIONS))
-def test_texts_with_offsets(text, mentions):
+def test_brat_files_are_read_or_refused(text, mentions):
     answered(lambda: brat.read({"a.txt": text, "a.ann": mentions}))
 
 
-def zipped(files: dict[str, bytes], way: int = zipfile.ZIP_DEFLATED) -> bytes:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", way) as archive:
+def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), data, way)
-    return held.getvalue()
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), data, compression)
+    return buffer.getvalue()
 
 
 FOLDER = {"x/train.conll": BIOES * 2, "x/test.conll": BIOES}
 ZIPS = [
-    zipped(FOLDER, way) for way in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    zipped(FOLDER, compression)
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 ] + [zipped({"ä.txt": TEXT * 5, "ä.ann": MENTIONS})]
 
 
 @fuzzed
 @given(data=st.sampled_from(ZIPS).flatmap(damaged))
-def test_uploaded_zips(settings, data):
+def test_zip_uploads_are_read_or_refused(settings, data):
     answered(lambda: add_upload("some.zip", data, settings))
 
 
@@ -64,39 +65,39 @@ def test_uploaded_zips(settings, data):
     name=st.text(max_size=30),
     data=st.sampled_from([BIOES, REL, ZIPS[1]]),
 )
-def test_names_of_uploads(settings, name, suffix, data):
+def test_upload_names_stay_in_the_corpora_folder(settings, name, suffix, data):
     answered(lambda: add_upload(name + suffix, data, settings))
     assert all(path.is_relative_to(settings.home / "corpora") for path in Path(settings.home).rglob("*.conll"))
 
 
-class TestFound:
-    """What fuzzing found, as small as it got."""
+class TestRegressions:
+    """Minimal inputs for bugs that fuzzing found."""
 
-    def test_offsets_of_thousands_of_digits(self):
+    def test_offsets_with_thousands_of_digits_are_refused(self):
         line = b"1|a rash|rash|" + b"9" * 5000 + b"|" + b"9" * 5000 + b"|a|1|2"
         refused(lambda: rel.read({"DRUG-AE.rel": line}), "expected offsets that differ by its length")
 
-    @pytest.mark.parametrize("way", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
-    def test_a_packed_file_that_cannot_be_unpacked(self, settings, way):
-        data = bytearray(zipped({"train.conll": BIOES}, way))
+    @pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
+    def test_a_corrupt_compressed_file_is_refused(self, settings, compression):
+        data = bytearray(zipped({"train.conll": BIOES}, compression))
         at = data.index(b"train.conll") + len(b"train.conll") + 8
         data[at : at + 20] = b"\xff" * 20
         refused(lambda: add_upload("x.zip", bytes(data), settings), "not a readable zip file")
 
-    def test_a_name_that_says_utf_8_and_is_not(self, settings):
+    def test_a_file_name_with_invalid_utf_8_is_refused(self, settings):
         data = zipped({"ä.conll": BIOES}).replace("ä".encode(), b"\xff\xff")
         refused(lambda: add_upload("x.zip", data, settings), "not a readable zip file")
 
-    def test_many_mentions_in_a_long_text(self):
+    def test_many_mentions_in_a_long_text_are_fast(self):
         text = b"word " * 20_000
         mentions = b"".join(b"T%d\tDrug %d %d\tword\n" % (n, 5 * n, 5 * n + 4) for n in range(2_000))
         answered(lambda: brat.read({"a.txt": text, "a.ann": mentions}))
 
-    def test_many_mentions_of_one_letter(self):
+    def test_many_mentions_of_one_letter_are_fast(self):
         sentence = b"a " * 20_000
         lines = b"".join(b"1|%s|a|%d|%d|a|%d|%d\n" % (sentence, n, n + 1, n, n + 1) for n in range(0, 40, 2))
         answered(lambda: rel.read({"DRUG-AE.rel": lines}))
 
-    def test_a_name_that_no_file_has(self, settings):
+    def test_null_bytes_and_surrogates_in_upload_names(self, settings):
         assert add_upload("a\0b\ud800.conll", 2 * BIOES, settings) == "my-a-b"
         refused(lambda: add_upload("a\0-b.rel", REL, settings), "is not named after two entity types")

@@ -26,7 +26,7 @@ ODD = [value for value in ODD_VALUES if not isinstance(value, list | dict) and v
 )
 @example(version=2, column="config", value="[" * 100_000, body="[" * 100_000)
 @example(version=2, column="provenance", value="[1]", body='{"round": Infinity}')
-def test_odd_rows_hide_no_others(tmp_path_factory, version, column, value, body):
+def test_damaged_rows_do_not_hide_other_rows(tmp_path_factory, version, column, value, body):
     path = tmp_path_factory.mktemp("old") / "runs.sqlite"
     address = database(path, version)
     with sqlite3.connect(path) as connection:

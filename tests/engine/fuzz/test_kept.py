@@ -54,28 +54,28 @@ STUDY = dataclasses.asdict(
 
 @fuzzed
 @given(value=altered(SMALL.to_dict()))
-def test_configurations(value):
+def test_configurations_are_read_or_refused(value):
     answered(lambda: SimulationConfig.from_dict(value))
 
 
 @pytest.mark.parametrize("value", ODD_VALUES, ids=lambda value: repr(value)[:20])
-def test_each_field_of_a_configuration_with_each_odd_value(value):
+def test_odd_values_of_each_field_are_read_or_refused(value):
     for name in SMALL.flat():
         answered(partial(SimulationConfig.from_flat, SMALL.flat() | {name: value}))
 
 
 @fuzzed
 @given(data=altered(PUBLISHED).map(as_json) | damaged(as_json(PUBLISHED)))
-def test_published_runs(tmp_path, data):
+def test_published_runs_are_read_or_skipped(tmp_path, data):
     (tmp_path / "a.json").write_bytes(data)
     published._read.cache_clear()
-    found = answered(lambda: published._read(File(str(tmp_path / "a.json"), len(data), 0, 0)))
-    assert isinstance(found, Run) or all(part in found for part in ("a.json", "skipped"))
+    result = answered(lambda: published._read(File(str(tmp_path / "a.json"), len(data), 0, 0)))
+    assert isinstance(result, Run) or all(part in result for part in ("a.json", "skipped"))
 
 
 @fuzzed
 @given(data=altered(AUDITED).map(as_json) | damaged(as_json(AUDITED)))
-def test_audits(tmp_path, data):
+def test_audits_are_read_or_skipped(tmp_path, data):
     (tmp_path / audits.FOLDER).mkdir(exist_ok=True)
     (tmp_path / audits.FOLDER / "a.json").write_bytes(data)
     answered(lambda: audits.read_all(tmp_path))
@@ -85,7 +85,7 @@ def test_audits(tmp_path, data):
 @given(data=altered(STUDY).map(as_json) | damaged(as_json(STUDY)))
 @example(data=as_json(STUDY).replace(b'"number": 0', b'"number": Infinity'))
 @example(data=as_json(STUDY).replace(b'"f1": 0.5', b'"f1": 1' + b"0" * 400))
-def test_studies(tmp_path, data):
+def test_studies_are_read_or_skipped(tmp_path, data):
     (tmp_path / tuning_studies.FOLDER).mkdir(exist_ok=True)
     (tmp_path / tuning_studies.FOLDER / "a.json").write_bytes(data)
     answered(lambda: tuning_studies.read_all(tmp_path))
@@ -101,27 +101,27 @@ TABLES = {"seeds": [0, 7], "base": {"corpus": "conll2003", "epochs": 1.5}, "grid
 @example(data=b"seeds = " + b"9" * 5000)
 @example(data=b"seeds = 1979-13-27")
 @example(data=b"[base]\ncorpus = [[]]\n")
-def test_sweep_files(tmp_path, data):
+def test_sweep_files_are_read_or_refused(tmp_path, data):
     (tmp_path / "a.toml").write_bytes(data)
     answered(lambda: sweeps.read(tmp_path / "a.toml"))
 
 
 @fuzzed
 @given(value=altered(TABLES))
-def test_tables_of_sweeps(value):
+def test_sweep_tables_are_read_or_refused(value):
     answered(lambda: sweeps.configurations(value))
 
 
 def npz(**arrays: np.ndarray) -> bytes:
-    held = io.BytesIO()
-    np.savez_compressed(held, **arrays)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def stored(save) -> bytes:
-    held = io.BytesIO()
-    save(held)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    save(buffer)
+    return buffer.getvalue()
 
 
 TAGGER = stored(model().save)
@@ -132,11 +132,11 @@ PACKED = npz(**{"round": np.array(2), "seconds": np.array(1.5), "step": np.array
 
 
 def with_header(header: bytes) -> bytes:
-    """A checkpoint whose array says this of itself."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as archive:
+    """Return a checkpoint with an array that has this header."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("round.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 @fuzzed
@@ -146,14 +146,14 @@ def with_header(header: bytes) -> bytes:
 @example(data=with_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }\n"))
 @example(data=with_header(b"{" * 3000))
 @example(data=CHECKPOINT.replace(b"<i8", b"|O "))
-def test_checkpoints(tmp_path, data):
+def test_checkpoints_are_read_or_refused(tmp_path, data):
     (tmp_path / "a.npz").write_bytes(data)
     answered(lambda: Checkpoint.load(tmp_path / "a.npz"))
 
 
 @fuzzed
 @given(data=damaged(TAGGER))
-def test_taggers(tmp_path, data):
+def test_model_files_are_read_or_refused(tmp_path, data):
     (tmp_path / "a.npz").write_bytes(data)
     answered(lambda: Model.load(tmp_path / "a.npz"))
 
@@ -168,7 +168,7 @@ with np.load(io.BytesIO(TAGGER)) as _file:
 @example(head=HEAD | {"dimensions": 10**400})
 @example(head=HEAD | {"dimensions": -1})
 @example(head=HEAD | {"delta": 10**400})
-def test_heads_of_taggers(tmp_path, head):
+def test_model_headers_are_read_or_refused(tmp_path, head):
     with (tmp_path / "a.npz").open("wb") as file:
         np.savez(file, head=np.array(json.dumps(head)), weights=WEIGHTS)
     answered(lambda: Model.load(tmp_path / "a.npz"))
@@ -189,7 +189,7 @@ LINK = address.write(SMALL)
 @example(fields={"data_fraction": "1e400"})
 @example(fields={"clients": "9" * 4000})
 @example(fields={"epochs": "9" * 400})
-def test_links(fields):
+def test_links_give_a_configuration_and_problems(fields):
     config, problems = answered(lambda: address.read(LINK | fields, ["synthetic", "conll2003"]))
     assert all(problem.endswith("this field was ignored.") for problem in problems)
     assert address.read(address.write(config), ["synthetic", "conll2003"]) == (config, [])
