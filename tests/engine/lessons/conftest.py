@@ -1,10 +1,10 @@
-"""What tests of lessons on training share."""
+"""Fixtures shared by the tests of lessons on training."""
 
 import pytest
 
-from engine.lessons import fixtures as benches
+from engine.lessons import fixtures as lesson_models
 
 
 @pytest.fixture(scope="session")
-def bench(lesson_settings) -> benches.LessonModel:
-    return benches.load(lesson_settings)
+def lesson_model(lesson_settings) -> lesson_models.LessonModel:
+    return lesson_models.load(lesson_settings)

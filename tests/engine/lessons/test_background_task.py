@@ -1,4 +1,4 @@
-"""A computation waits where nobody looks, goes on where somebody is back, and says why it ended."""
+"""A poll-driven task pauses without polls, resumes with them, and reports its error."""
 
 import threading
 import time
@@ -9,14 +9,14 @@ from engine.lessons.background_task import PollDrivenTask
 
 
 def until(live: PollDrivenTask[int], state) -> None:
-    """Look again and again until it is so."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + 30
     while not state(seen := live.poll()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.001)
 
 
-def test_it_waits_where_nobody_looks_and_goes_on_where_it_was():
+def test_task_pauses_without_polls_and_resumes():
     begun = []
 
     def count(tell) -> Iterator[int | None]:
@@ -26,7 +26,7 @@ def test_it_waits_where_nobody_looks_and_goes_on_where_it_was():
             yield None
             yield number
 
-    live = PollDrivenTask(count, patience=-1.0)  # each step is too long
+    live = PollDrivenTask(count, patience=-1.0)  # each step exceeds the idle timeout
     assert live.poll().found == ()
     until(live, lambda seen: seen.done)
     assert live.poll().found == (0, 1, 2, 3, 4)
@@ -35,7 +35,7 @@ def test_it_waits_where_nobody_looks_and_goes_on_where_it_was():
     assert not live.going
 
 
-def test_who_has_left_stops_it():
+def test_idle_task_stops_and_next_poll_restarts_it():
     going = threading.Event()
 
     def forever(tell) -> Iterator[int | None]:
@@ -52,10 +52,10 @@ def test_who_has_left_stops_it():
         time.sleep(0.01)
     going.clear()
     live.poll()
-    assert going.wait(30)  # and who is back starts it again
+    assert going.wait(30)  # a new poll resumes it
 
 
-def test_two_who_look_share_one():
+def test_concurrent_polls_share_one_computation():
     begun = []
 
     def count(tell) -> Iterator[int]:
@@ -63,16 +63,16 @@ def test_two_who_look_share_one():
         yield from range(100)
 
     live = PollDrivenTask(count)
-    lookers = [threading.Thread(target=until, args=(live, lambda seen: seen.done)) for _ in range(4)]
-    for each in lookers:
+    pollers = [threading.Thread(target=until, args=(live, lambda seen: seen.done)) for _ in range(4)]
+    for each in pollers:
         each.start()
-    for each in lookers:
+    for each in pollers:
         each.join()
     assert begun == [1]
     assert live.poll().found == tuple(range(100))
 
 
-def test_what_goes_wrong_is_said():
+def test_error_is_reported_with_partial_results():
     def fails(tell) -> Iterator[int]:
         yield 1
         raise CorpusError("there is none")
@@ -83,7 +83,7 @@ def test_what_goes_wrong_is_said():
     assert (seen.found, seen.error, seen.done) == ((1,), "there is none", False)
 
 
-def test_a_fault_ends_it_too(caplog):
+def test_bug_ends_task_and_is_logged(caplog):
     def fails(tell) -> Iterator[int]:
         raise ZeroDivisionError
         yield 1

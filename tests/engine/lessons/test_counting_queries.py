@@ -1,4 +1,4 @@
-"""A real question with noise that fits: clipping by hand, composition against dp_accounting and closed forms."""
+"""Counting queries with calibrated noise: clipping by hand, composition against dp_accounting and closed forms."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ def letters():
     return counting_queries.letters()
 
 
-def test_letters_are_counted_as_a_reader_would(letters):
+def test_letter_counts_equal_manual_counts(letters):
     corpus = synthetic.corpus()
     families, places = Counter(), Counter()
     for sentence in (*corpus.train, *corpus.validation, *corpus.test):
@@ -37,7 +37,7 @@ def test_letters_are_counted_as_a_reader_would(letters):
     assert 0 < hospital < letters.each("organisation").sum()
 
 
-def test_one_family_moves_the_count_and_the_table_by_the_clip_at_most(letters):
+def test_sensitivity_equals_clip_bound(letters):
     each = letters.each("person")
     most = int(np.argmax(each))
     for clip in (1, 4):
@@ -55,7 +55,7 @@ def test_one_family_moves_the_count_and_the_table_by_the_clip_at_most(letters):
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("answers", [1, 7, 60])
-def test_composition_is_that_of_dp_accounting(kind, answers):
+def test_composition_equals_dp_accounting(kind, answers):
     epsilon = 0.3
     scale = fitting(kind, epsilon, DELTA).scale
     event = {"laplace": dp_accounting.LaplaceDpEvent, "gaussian": dp_accounting.GaussianDpEvent}[kind](scale)
@@ -69,14 +69,14 @@ def test_composition_is_that_of_dp_accounting(kind, answers):
     )
 
 
-def test_basic_composition_adds_up():
+def test_basic_composition_is_a_sum():
     assert counting_queries.spent("basic", "laplace", 0.2, DELTA, 9) == pytest.approx(1.8)
     one = counting_queries.spent("basic", "gaussian", 0.2, DELTA, 9) / 9
     sigma = fitting("gaussian", 0.2, DELTA).scale
     assert fitting("gaussian", one, DELTA / 9).scale == pytest.approx(sigma, rel=1e-6)
 
 
-def test_answers_until_the_budget_is_gone():
+def test_until_returns_largest_count_within_budget():
     asked = []
 
     def cost(answers):
@@ -92,7 +92,7 @@ def test_answers_until_the_budget_is_gone():
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_noise_of_answers_apart_keeps_the_promise_together(kind):
+def test_noise_of_separate_answers_composes_to_epsilon(kind):
     noise = counting_queries.apart(kind, 1.0, DELTA, 3, 5)
     if kind == "laplace":
         assert 5 * 3 / noise.scale == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Who writes what, who may take part and who is heard, counted one by one; and a round of a real run."""
+"""Partition, availability and selection of devices, counted one by one; and rounds of a real run."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from engine.seeds import Seeds
 
 
 @pytest.fixture(scope="module")
-def world(bench, lesson_settings):
+def world(lesson_model, lesson_settings):
     return federated._world(lesson_settings, False)
 
 
@@ -33,7 +33,7 @@ def about_places(sentence) -> bool:
 
 
 class TestDevices:
-    def test_who_is_on_the_road_writes_about_places(self, world, sentences):
+    def test_road_devices_hold_location_sentences(self, world, sentences):
         owners = devices(Setting(road=25), world)
         assert owners.road.sum() == 10
         for part, numbers in ((sentences.train, owners.own), (sentences.validation, owners.others)):
@@ -41,11 +41,11 @@ class TestDevices:
                 assert {about_places(part[number]) for number in numbers[device]} == {road}
 
     @pytest.mark.parametrize("road", [0, 25, 50])
-    def test_a_sentence_is_on_one_device(self, world, road):
+    def test_each_sentence_is_on_one_device(self, world, road):
         own = devices(Setting(road=road), world).own
         assert len(np.unique(own)) == own.size == DEVICES * 30
 
-    def test_owners_stay_who_they_are_while_shares_move(self, world):
+    def test_changed_shares_keep_other_devices(self, world):
         few, many = devices(Setting(road=20, other=10), world), devices(Setting(road=45, other=30), world)
         same = ~(few.road ^ many.road)
         assert 0 < same.sum() < DEVICES
@@ -54,7 +54,7 @@ class TestDevices:
         assert not (few.other & ~many.other).any()
         assert many.other.sum() == 12
 
-    def test_who_wants_people_only_has_nothing_else_marked(self, world, sentences):
+    def test_other_devices_tag_persons_only(self, world, sentences):
         split, names = world.encoded.validation, world.encoded.tags
         other = np.arange(len(split)) % 2 == 0
         tags = world.tagged(split, other).tags
@@ -65,7 +65,7 @@ class TestDevices:
 
 
 class TestReady:
-    def test_shares_are_those_of_the_days(self, monkeypatch):
+    def test_availability_rates_match_the_model(self, monkeypatch):
         monkeypatch.setattr(federated, "ROUNDS", 20_000)
         road = np.arange(DEVICES) < 10
         wifi, charging, both = (
@@ -78,7 +78,7 @@ class TestReady:
             np.sort(ready(Setting(conditions=("idle",)), road).mean(0)), np.linspace(0.2, 0.9, DEVICES), atol=0.02
         )
 
-    def test_each_condition_leaves_fewer(self):
+    def test_conditions_are_combined_by_and(self):
         road = np.zeros(DEVICES, dtype=bool)
         for some in itertools.chain.from_iterable(itertools.combinations(CONDITIONS, n) for n in range(4)):
             found = np.logical_and.reduce(
@@ -87,7 +87,7 @@ class TestReady:
             np.testing.assert_array_equal(found, ready(Setting(conditions=some), road))
         assert ready(Setting(conditions=()), road).all()
 
-    def test_the_server_takes_some_of_those_that_may(self):
+    def test_server_samples_available_devices(self):
         may = ready(Setting(), np.arange(DEVICES) < 10)
         for there, chosen in zip(may, heard(Setting(), may), strict=True):
             assert len(chosen) == min(AT_MOST, there.sum())
@@ -100,7 +100,7 @@ class TestPlay:
     def short(self, monkeypatch):
         monkeypatch.setattr(federated, "ROUNDS", 2)
 
-    def test_two_rounds(self, short, lesson_settings, bench):
+    def test_two_rounds_are_consistent_and_reproducible(self, short, lesson_settings, lesson_model):
         setting = Setting(other=50)
         rounds = [each for each in play(setting, lesson_settings, print) if each]
         assert [each.number for each in rounds] == [0, 1]
@@ -116,12 +116,12 @@ class TestPlay:
         assert rounds[0].weights == federated._world(lesson_settings, False).tagger.size
         assert [each for each in play(setting, lesson_settings, print) if each] == rounds
 
-    def test_without_anybody_on_the_road_nothing_is_said_of_them(self, short, lesson_settings, bench):
+    def test_without_road_devices_there_is_no_road_f1(self, short, lesson_settings, lesson_model):
         first = next(each for each in play(Setting(road=0), lesson_settings, print) if each)
         assert first.f1_road is None
         assert first.f1 == first.f1_rest
 
-    def test_a_personal_part_stays_where_it_is(self, world, lesson_settings):
+    def test_private_head_stays_on_its_device(self, world, lesson_settings):
         own = federated._world(lesson_settings, True)
         setting = Setting(personal=True)
         owners = devices(setting, own)
@@ -136,8 +136,8 @@ class TestPlay:
         assert not np.array_equal(run.weights[holdings[3].private_slice], run.weights[holdings[7].private_slice])
         assert not np.array_equal(before[:common], run.weights[:common])
 
-    def test_the_server_takes_the_mean(self, world):
-        """Two devices by themselves, each its own federation of one: the common weights are in the middle."""
+    def test_server_averages_weights(self, world):
+        """Two devices alone, each a federation of one: the mean of their shared weights is the result of both."""
         setting = Setting()
         owners = devices(setting, world)
         ends = []
@@ -149,13 +149,13 @@ class TestPlay:
             ends.append(run.weights.astype(np.float64))
         np.testing.assert_allclose(ends[2], (ends[0] + ends[1]) / 2, atol=1e-6)
 
-    def test_all_who_look_see_one_run(self, short, lesson_settings, bench):
+    def test_equal_settings_share_one_run(self, short, lesson_settings, lesson_model):
         run = federated.live(Setting(road=10), lesson_settings)
         assert federated.live(Setting(road=10), lesson_settings) is run
         assert isinstance(run.poll(), Snapshot)
 
 
 @pytest.mark.parametrize("field", [{"conditions": ("asleep",)}, {"road": 101}, {"other": -1}])
-def test_what_cannot_be_is_refused(field):
+def test_setting_rejects_out_of_range_values(field):
     with pytest.raises(InvalidConfig, match=next(iter(field))):
         Setting(**field)

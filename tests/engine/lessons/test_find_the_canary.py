@@ -1,4 +1,4 @@
-"""The game is an audit in small: its canaries are trained on by coins, and the less noise, the more they tell."""
+"""The canary game is a small audit: coin flips choose the canaries, and less noise leaks more."""
 
 import math
 
@@ -9,8 +9,8 @@ from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import NUMBER, Game
 
 
-def guessed(game: Game) -> int:
-    """How many who calls *in* what the tagger came to know better than the middle one has right."""
+def correct_guesses(game: Game) -> int:
+    """Return the number of correct guesses if each gain above the median is correct_guesses a member."""
     gains = np.array([canary.after - canary.before for canary in game.canaries])
     members = np.array([canary.trained_on for canary in game.canaries])
     return int(((gains > np.median(gains)) == members).sum())
@@ -21,7 +21,7 @@ def rounds() -> range:
     return range(4)
 
 
-def test_without_noise_canaries_are_found_and_with_much_less_so(trained_settings, rounds):
+def test_canaries_leak_without_noise_and_less_with_noise(trained_settings, rounds):
     free, private = (
         [find_the_canary.deal(trained_settings, target, number) for number in rounds] for target in (math.inf, 1.0)
     )
@@ -36,10 +36,10 @@ def test_without_noise_canaries_are_found_and_with_much_less_so(trained_settings
         )
     assert gaps[0] > 0.15
     assert gaps[1] < gaps[0] / 2
-    assert sum(map(guessed, free)) >= 0.7 * NUMBER * len(rounds)
+    assert sum(map(correct_guesses, free)) >= 0.7 * NUMBER * len(rounds)
 
 
-def test_a_round_comes_again_and_another_is_another(trained_settings):
+def test_deal_is_reproducible_per_round(trained_settings):
     find_the_canary.deal.cache_clear()
     one, other = (find_the_canary.deal(trained_settings, math.inf, number) for number in (0, 1))
     find_the_canary.deal.cache_clear()

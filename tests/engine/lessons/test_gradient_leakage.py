@@ -1,4 +1,4 @@
-"""What a curious server reads in updates that the training code made: all words without noise, and less with more."""
+"""Gradient leakage from updates of the training code: all words without noise, fewer with more noise."""
 
 import time
 from dataclasses import replace
@@ -30,8 +30,8 @@ def f1(reading) -> float:
     ],
     ids=str,
 )
-def test_without_noise_all_words_and_only_these(bench, setting):
-    reading = read(bench, setting)
+def test_without_noise_exactly_all_words_leak(lesson_model, setting):
+    reading = read(lesson_model, setting)
     assert 0 < reading.there < 300
     assert reading.said == reading.right == reading.there == reading.rank
     assert (reading.precision, reading.recall, reading.by_update) == (1.0, 1.0, True)
@@ -42,38 +42,38 @@ def test_without_noise_all_words_and_only_these(bench, setting):
     assert False not in words
 
 
-def test_what_is_there_is_what_the_sentences_say(bench):
-    reading = read(bench, Setting(sentences=8))
+def test_ground_truth_is_the_words_of_the_sentences(lesson_model):
+    reading = read(lesson_model, Setting(sentences=8))
     texts = [tuple(word for word, _ in sentence) for sentence in reading.sentences]
-    assert set(texts) <= set(bench.words)
+    assert set(texts) <= set(lesson_model.words)
     rows = {
         row
-        for number, words in enumerate(bench.words)
+        for number, words in enumerate(lesson_model.words)
         if words in texts
-        for row in bench.split.rows[bench.split.offsets[number] : bench.split.offsets[number + 1]]
+        for row in lesson_model.split.rows[lesson_model.split.offsets[number] : lesson_model.split.offsets[number + 1]]
     }
-    vectors = {bench.table[row].tobytes() for row in rows if bench.table[row].any()}
+    vectors = {lesson_model.table[row].tobytes() for row in rows if lesson_model.table[row].any()}
     assert reading.there == len(vectors)
     assert 0 < reading.names < reading.there
 
 
-def test_a_secure_sum_fills_the_space_until_nothing_is_told(bench):
+def test_secure_aggregation_of_many_clients_leaks_nothing(lesson_model):
     shares = []
     for clients in (1, 20, 100):
-        readings = by_noise(bench, Setting(clients=clients))
+        readings = by_noise(lesson_model, Setting(clients=clients))
         shares.append([reading.by_update for reading in readings])
     assert shares[0][:3] == [True] * 3
     assert shares[1][0]
     assert not any(shares[2])
-    full = read(bench, Setting(clients=100))
-    guessed = read(bench, Setting(clients=100, noise_multiplier=1.0))
+    full = read(lesson_model, Setting(clients=100))
+    guessed = read(lesson_model, Setting(clients=100, noise_multiplier=1.0))
     assert full.there > 300
-    assert (full.said, full.right) == (guessed.said, guessed.right)  # frequent words, named without the update
+    assert (full.said, full.right) == (guessed.said, guessed.right)  # frequent words, guessed without the update
 
 
 @pytest.mark.parametrize("setting", [Setting(), Setting(sentences=8, seed=2), Setting(steps=4), Setting(clients=5)])
-def test_more_noise_never_helps_by_much(bench, setting):
-    readings = by_noise(bench, setting)
+def test_more_noise_leaks_less(lesson_model, setting):
+    readings = by_noise(lesson_model, setting)
     assert [reading.setting.noise_multiplier for reading in readings] == list(NOISE)
     scores = [f1(reading) for reading in readings]
     assert scores[0] == 1
@@ -86,21 +86,21 @@ def test_more_noise_never_helps_by_much(bench, setting):
     assert used == sorted(used, reverse=True)
 
 
-def test_one_reading_is_the_same_alone_and_among_others(bench):
+def test_single_reading_equals_reading_in_sweep(lesson_model):
     setting = Setting(sentences=8)
-    for reading in by_noise(bench, setting):
+    for reading in by_noise(lesson_model, setting):
         if reading.by_update:
-            assert read(bench, reading.setting) == reading
-    assert len(by_noise(bench, replace(setting, clip_norm=None))) == 1
+            assert read(lesson_model, reading.setting) == reading
+    assert len(by_noise(lesson_model, replace(setting, clip_norm=None))) == 1
 
 
-def test_the_noise_is_added_to_each_value_of_the_sum(bench, monkeypatch):
-    """The space found from products of matrices is that of the noised gradient itself."""
+def test_noise_is_added_to_each_coordinate(lesson_model, monkeypatch):
+    """The subspace found from matrix products is that of the noisy gradient itself."""
     seen = []
     first = gradient_inversion.first_kernels
     monkeypatch.setattr(gradient_inversion, "first_kernels", lambda *given: seen.append(first(*given)) or seen[-1])
     setting = Setting(sentences=3, steps=2, clients=3, noise_multiplier=1e-4, seed=7)
-    reading = read(bench, setting)
+    reading = read(lesson_model, setting)
     assert setting.noise_std == pytest.approx(1e-4 * 1.5 * 6**0.5)
     noise = gradient_leakage._noise(300, 800, 7)[0]
     assert noise.std() == pytest.approx(1, abs=0.005)
@@ -109,27 +109,27 @@ def test_the_noise_is_added_to_each_value_of_the_sum(bench, monkeypatch):
     assert reading.rank in direct
 
 
-def test_what_may_come_next_is_there_when_it_comes(bench):
+def test_ahead_fills_the_cache(lesson_model):
     settings = tuple(Setting(sentences=3, seed=seed) for seed in (11, 12))
-    run = gradient_leakage.ahead(bench, settings)
+    run = gradient_leakage.ahead(lesson_model, settings)
     deadline = time.monotonic() + 60
     while not run.poll().done:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     misses = by_noise.cache_info().misses
     for setting in settings:
-        by_noise(bench, setting)
+        by_noise(lesson_model, setting)
     assert by_noise.cache_info().misses == misses
 
 
 @pytest.mark.parametrize(
     "field", [{"sentences": 0}, {"steps": 0}, {"clients": 0}, {"clip_norm": 0.0}, {"noise_multiplier": -1.0}]
 )
-def test_what_cannot_be_is_refused(field):
+def test_setting_rejects_out_of_range_values(field):
     with pytest.raises(InvalidConfig, match=next(iter(field))):
         Setting(**field)
 
 
-def test_noise_wants_clipping():
+def test_noise_requires_clipping():
     with pytest.raises(InvalidConfig, match="noise_multiplier"):
         Setting(clip_norm=None, noise_multiplier=1.0)

@@ -1,4 +1,4 @@
-"""Finding people again, against a matcher that looks at everything, one after another."""
+"""Linkage attacks, compared with a matcher that scores every record in a loop."""
 
 import math
 
@@ -14,7 +14,7 @@ GRAIN = {"day": 1, "month": 30, "year": 365}
 
 
 def by_hand(shown, known, release, row):
-    """Score of each record, as the paper writes it: a loop over records and known films."""
+    """Return the score of each record as in the paper, by loops over records and known films."""
     found = []
     films = shown.film
     records = {(int(who), int(film)): at for at, (who, film) in enumerate(zip(shown.person, films, strict=True))}
@@ -39,7 +39,7 @@ def by_hand(shown, known, release, row):
 
 
 @pytest.mark.parametrize("release", [*DEFENCES.values(), Release(dates="none", stars=False)])
-def test_scores_are_those_of_the_paper(release):
+def test_scores_equal_formula_of_paper(release):
     if release.films:
         release = Release(films=8)
     data = linkage.ratings(*SMALL)
@@ -58,23 +58,23 @@ def test_scores_are_those_of_the_paper(release):
             assert found.best[row] == int(np.argmax(expected))
 
 
-def test_people_who_are_known_exactly_are_found_and_made_up_ones_are_not():
+def test_exact_knowledge_links_and_false_knowledge_does_not():
     data = linkage.ratings()
     right, wrong, _ = linkage.attack(data, Outsider(known=8, wrong=0, days_off=0)).shares
     assert right == 1
     assert wrong == 0
-    right, _, nobody = linkage.attack(data, Outsider(known=6, wrong=6)).shares
+    right, _, unmatched = linkage.attack(data, Outsider(known=6, wrong=6)).shares
     assert right == 0
-    assert nobody > 0.8  # with made-up ratings of films that all know, a few records stand out by chance
+    assert unmatched > 0.8  # made-up ratings of films that everyone has seen match a few records at random
 
 
-def test_shares_are_counted_right():
+def test_shares_of_right_wrong_and_no_match():
     found = linkage.Matches(np.arange(4), np.array([0, 1, 3, 3]), np.array([2.0, 1.0, 1.6, 1.5]))
     assert found.shares == (0.5, 0.25, 0.25)
     np.testing.assert_array_equal(found.found, [True, False, False, True])
 
 
-def test_what_is_known_is_true_within_what_was_allowed():
+def test_knowledge_errors_stay_within_limits():
     data = linkage.ratings()
     held = {(int(who), int(film)): at for at, (who, film) in enumerate(zip(data.person, data.film, strict=True))}
     known = linkage.knowledge(data, Outsider(known=9, wrong=3, days_off=10, stars_off=1))
@@ -93,7 +93,7 @@ def test_what_is_known_is_true_within_what_was_allowed():
     assert (min(days), max(days)) == (-10, 10)
 
 
-def test_a_release_holds_back_what_it_says():
+def test_release_removes_and_perturbs_as_configured():
     data = linkage.ratings()
     few = linkage.released(data, Release(films=50))
     assert (few.raters > 0).sum() == 50
@@ -107,7 +107,7 @@ def test_a_release_holds_back_what_it_says():
     np.testing.assert_array_equal(as_it_was.day, data.day)
 
 
-def test_ratings_are_as_long_tailed_as_said():
+def test_ratings_are_long_tailed():
     data = linkage.ratings()
     assert data.people == linkage.PEOPLE
     popular = np.sort(data.raters)[::-1]
@@ -119,7 +119,7 @@ def test_ratings_are_as_long_tailed_as_said():
     assert data.day.max() < linkage.DAYS
 
 
-def test_clues_add_up_to_the_score():
+def test_clues_sum_to_the_score():
     data, outsider = linkage.ratings(), Outsider(known=7, wrong=2)
     known = linkage.knowledge(data, outsider)
     scored = linkage.scores(data, known)
@@ -132,7 +132,7 @@ def test_clues_add_up_to_the_score():
         assert {clue.film for clue in found} == set(known.film[row].tolist())
 
 
-def test_what_nobody_can_know_is_refused():
+def test_settings_reject_out_of_range_values():
     for wrong in ({"known": 0}, {"known": 3, "wrong": 4}, {"days_off": -1}, {"stars_off": 5}):
         with pytest.raises(InvalidConfig, match=list(wrong)[-1]):
             Outsider(**wrong)

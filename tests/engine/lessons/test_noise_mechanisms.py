@@ -1,4 +1,4 @@
-"""Noise of the lessons: densities, tails and the least scale, each against another way to work it out."""
+"""Noise mechanisms: densities, tails and the smallest scale, each compared with an independent computation."""
 
 import math
 
@@ -15,7 +15,7 @@ REFERENCE = {"laplace": stats.laplace, "gaussian": stats.norm}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 40.0])
-def test_noise_is_that_of_scipy(kind, scale):
+def test_noise_equals_scipy(kind, scale):
     noise, reference = Noise(kind, scale), REFERENCE[kind](scale=scale)
     points = np.linspace(-5, 5, 41) * scale
     np.testing.assert_allclose(noise.density(points), reference.pdf(points), rtol=1e-12)
@@ -26,19 +26,19 @@ def test_noise_is_that_of_scipy(kind, scale):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_have_their_distribution_and_no_other(kind):
+def test_draws_follow_their_distribution(kind):
     drawn = Noise(kind, 2.0).draws(np.random.default_rng(1), 4000)
     assert stats.kstest(drawn, REFERENCE[kind](scale=2.0).cdf).pvalue > 0.001
     assert stats.kstest(drawn, REFERENCE[kind](scale=2.5).cdf).pvalue < 0.001
 
 
-def test_laplace_noise_is_sensitivity_by_epsilon():
+def test_laplace_scale_is_sensitivity_divided_by_epsilon():
     assert fitting("laplace", 0.5, 0.1, 3).scale == 6
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-9)])
-def test_gaussian_noise_keeps_its_promise_and_less_would_not(epsilon, delta):
-    # δ(ε) = ∫ max(0, f₁ − e^ε f₀), worked out by quadrature.
+def test_gaussian_scale_is_the_smallest_for_epsilon(epsilon, delta):
+    # δ(ε) = ∫ max(0, f₁ − e^ε f₀), by quadrature.
     def excess(sigma):
         start = sigma**2 * epsilon + 0.5  # above it f₁ > e^ε f₀
         return integrate.quad(
@@ -56,7 +56,7 @@ def test_gaussian_noise_keeps_its_promise_and_less_would_not(epsilon, delta):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_delta_at_each_epsilon_is_what_lies_above(kind):
+def test_delta_equals_integral_above_epsilon(kind):
     noise = Noise(kind, 0.8)
     for epsilon in (0.0, 0.5, 1.2, 2.0):
 
@@ -67,7 +67,7 @@ def test_delta_at_each_epsilon_is_what_lies_above(kind):
         assert float(delta_of(noise, epsilon)) == pytest.approx(expected, abs=1e-7)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_noise_is_rejected():
     for wrong in (lambda: Noise("uniform", 1), lambda: Noise("laplace", 0), lambda: fitting("laplace", 0, 0.1)):
         with pytest.raises(InvalidConfig):
             wrong()

@@ -1,4 +1,4 @@
-"""What ε promises: closed forms against draws, quadrature and accounting."""
+"""The meaning of ε: closed forms against draws, quadrature and accounting."""
 
 import math
 
@@ -14,7 +14,7 @@ DELTA = 1e-5
 
 
 @pytest.mark.parametrize("prior", [0.01, 0.5, 0.9])
-def test_laplace_noise_keeps_belief_within_the_bounds_and_reaches_them(prior):
+def test_laplace_posterior_attains_its_bounds(prior):
     noise = fitting("laplace", 1.3, DELTA)
     believed = posterior.belief(noise, np.linspace(-20, 20, 2001), prior)
     low, high = posterior.bounds(1.3, prior)
@@ -24,8 +24,8 @@ def test_laplace_noise_keeps_belief_within_the_bounds_and_reaches_them(prior):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_belief_is_what_comes_out_among_many(kind):
-    """Of all answers near a point, the share that came from the world with the person in it."""
+def test_belief_equals_simulated_frequency(kind):
+    """Among all answers near a point, the share from the world that includes the person."""
     noise, prior = fitting(kind, 1.0, 0.05), 0.3
     random = np.random.default_rng(4)
     present = random.random(400_000) < prior
@@ -36,7 +36,7 @@ def test_belief_is_what_comes_out_among_many(kind):
         assert present[near].mean() == pytest.approx(expected, abs=4 * math.sqrt(0.25 / near.sum()) + 0.01)
 
 
-def test_gaussian_noise_goes_beyond_the_bounds_sometimes_as_often_as_said():
+def test_gaussian_exceedance_probability_equals_simulation():
     noise = fitting("gaussian", 1.0, 0.01)
     drawn = 1 + noise.draws(np.random.default_rng(5), 200_000)
     beyond = (posterior.log_ratio(noise, drawn) > 1.0).mean()
@@ -45,7 +45,7 @@ def test_gaussian_noise_goes_beyond_the_bounds_sometimes_as_often_as_said():
     assert said > 0.01  # more often than δ
 
 
-def test_laplace_noise_goes_beyond_a_smaller_epsilon_as_often_as_said():
+def test_laplace_exceedance_probability_equals_simulation():
     noise = fitting("laplace", 1.0, DELTA)
     drawn = 1 + noise.draws(np.random.default_rng(6), 100_000)
     for epsilon in (-0.5, 0.0, 0.7):
@@ -56,7 +56,7 @@ def test_laplace_noise_goes_beyond_a_smaller_epsilon_as_often_as_said():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_right_bets_are_half_and_half_the_total_variation(kind):
+def test_right_bets_equal_half_plus_half_total_variation(kind):
     noise = fitting(kind, 2.0, 1e-3)
     apart, _ = integrate.quad(
         lambda x: abs(float(noise.density(x - 1)) - float(noise.density(x))), -60, 60, points=[0, 0.5, 1], limit=400
@@ -64,7 +64,7 @@ def test_right_bets_are_half_and_half_the_total_variation(kind):
     assert posterior.right_bets(noise) == pytest.approx(0.5 + apart / 4, abs=1e-7)
 
 
-def test_the_epsilon_of_a_belief_is_what_its_bound_takes():
+def test_epsilon_of_inverts_bounds():
     for prior, epsilon in ((0.5, 1.0), (0.02, 3.0)):
         assert posterior.epsilon_of(posterior.bounds(epsilon, prior)[1], prior) == pytest.approx(epsilon)
         assert posterior.epsilon_of(posterior.bounds(epsilon, prior)[0], prior) == pytest.approx(epsilon)
@@ -73,7 +73,7 @@ def test_the_epsilon_of_a_belief_is_what_its_bound_takes():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_answer_that_makes_somebody_so_sure(kind):
+def test_answer_of_inverts_belief(kind):
     noise = fitting(kind, 1.0, DELTA)
     for sure in (0.1, 0.22, 0.25):
         found = posterior.answer_of(noise, sure, 0.2)
@@ -83,7 +83,7 @@ def test_the_answer_that_makes_somebody_so_sure(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_the_same_each_time_and_those_of_their_world(kind):
+def test_answers_are_reproducible_and_follow_their_world(kind):
     noise = fitting(kind, 1.0, DELTA)
     reference = {"laplace": stats.laplace, "gaussian": stats.norm}[kind]
     for present in (True, False):
@@ -93,30 +93,30 @@ def test_answers_are_the_same_each_time_and_those_of_their_world(kind):
         assert stats.kstest(drawn, reference(loc=not present, scale=noise.scale).cdf).pvalue < 0.001
 
 
-def test_publishing_each_record_with_probability_delta():
+def test_published_probability():
     assert posterior.published(1e-5, 1) == pytest.approx(1e-5)
     assert posterior.published(0.01, 100) == pytest.approx(1 - 0.99**100)
     assert posterior.published(1.0, 3) == 1
     assert posterior.published(0.0, 3) == 0
 
 
-def test_ten_sentences_of_one_person():
+def test_group_epsilon_of_ten_sentences():
     assert posterior.group_epsilon("laplace", 0.4, DELTA, 10) == pytest.approx(4)
     assert posterior.group_epsilon("gaussian", 1.0, DELTA, 1) == pytest.approx(1, rel=1e-6)
     ten = posterior.group_epsilon("gaussian", 1.0, DELTA, 10)
     assert ten > 10
-    # δ at that ε, for two Gaussians that lie ten times as far apart.
+    # δ at that ε, for two Gaussians whose means are ten times as far apart.
     mu = 10 / fitting("gaussian", 1.0, DELTA).scale
     delta = stats.norm.cdf(mu / 2 - ten / mu) - math.exp(ten) * stats.norm.cdf(-mu / 2 - ten / mu)
     assert delta == pytest.approx(DELTA, rel=1e-5)
 
 
-def test_ten_sentences_of_one_person_in_training():
+def test_training_epsilon_of_ten_sentences():
     assert posterior.training_epsilon(1.0, 1) == pytest.approx(1, abs=0.01)
     assert posterior.training_epsilon(1.0, 10) > 10
 
 
-def test_a_prior_that_is_none_is_refused():
+def test_prior_outside_open_unit_interval_is_rejected():
     for prior in (0.0, 1.0, -1, math.nan):
         with pytest.raises(InvalidConfig, match="prior"):
             posterior.bounds(1.0, prior)

@@ -1,15 +1,15 @@
-"""Published runs that tests of reports read."""
+"""Published runs used in tests of reports."""
 
 from engine.settings import REPOSITORY
 
 PRIVATE, PLAIN = "83a51a9931b3bf9c", "04047bdafeee8eb7"
 WHOLE = "7ad57c6e4ea2c987"
-"""Of platforms, each of which is protected whole."""
+"""A run with client-level privacy."""
 FEDERATED, PLATFORMS, SYNTHETIC = "119ecce63aa80ab7", "6b9744832342464d", "dbfa379e0440f8f3"
 
 
 def paths(*run_ids: str):
-    """Their files."""
+    """Return the files of published runs."""
     found = []
     for run_id in run_ids:
         found += (REPOSITORY / "cached_results").glob(f"*{run_id}.json")

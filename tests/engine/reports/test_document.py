@@ -1,4 +1,4 @@
-"""A document says the same in each format, and nothing in it is taken for markup."""
+"""Documents have the same content in each format, and no text is interpreted as markup."""
 
 import io
 import itertools
@@ -51,7 +51,7 @@ ALARMED = replace(DOCUMENT, alarm="NOT PRIVATE <b>: the noise check failed")
 
 
 class Seen(HTMLParser):
-    """Tags with their attributes, and the text between them."""
+    """Parse the tags with their attributes, and the text between them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def test_the_schema_is_valid():
 
 
 def roles(node, found):
-    """Structure types in the tree of a tagged PDF."""
+    """Return the structure types in the tree of a tagged PDF."""
     node = node.get_object() if hasattr(node, "get_object") else node
     if isinstance(node, list):
         for each in node:

@@ -1,4 +1,4 @@
-"""Findings on FedNER's figures follow from the rows: made-up rows with known differences."""
+"""Findings on FedNER's figures, computed from made-up rows with known differences."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,11 @@ from tests.engine.factories import provenance
 
 NAMES = list(fedner_2020.PLATFORMS)
 ONLY_COUNTS = 2
-"""Sentences where nothing is known: that, and how many runs are here."""
+"""Number of sentences without results: that there is no result, and the number of runs."""
 
 
 def rows(known: Mapping[SimulationConfig, tuple[int, ...]], seeds: int = 1) -> list[fedner_2020_scores.Row]:
-    """Of all cells, where these settings have so many of 10 names right on each platform, and one more with each
-    seed."""
+    """Return the rows of all cells: ``known`` gives the correct entities of 10 on each client, plus one per seed."""
     found = {}
     for config, right in known.items():
         for seed in range(seeds):
@@ -161,7 +160,7 @@ def test_wall_time_counts_each_run_once_and_names_the_machines() -> None:
     found = {one.config: one, other.config: other}
     every = [
         fedner_2020_scores.measure(cell, found.get) for cell in fedner_2020.cells()
-    ]  # both stand in several tables
+    ]  # both belong to several tables
     time = (" 3.0 hours of wall time", " one machine; other machine.")
     assert all(part in fedner.all_time_text(every) for part in (" 2 runs", *time))
     figure = fedner.verdict(every, "figure4")[-1]

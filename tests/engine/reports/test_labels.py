@@ -1,4 +1,4 @@
-"""Names that people read, in place of those in configurations."""
+"""Display names of configuration values."""
 
 import pytest
 

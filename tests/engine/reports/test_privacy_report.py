@@ -28,7 +28,7 @@ from engine.settings import REPOSITORY
 from engine.store import published
 from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, WHOLE, paths
 
-EVERY = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC, WHOLE)
+RUN_IDS = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC, WHOLE)
 WRITTEN = "2026-11-23T05:00+00:00"
 
 
@@ -40,7 +40,7 @@ def stored(run_id):
 
 @pytest.fixture
 def app(settings):
-    for path in paths(*EVERY):
+    for path in paths(*RUN_IDS):
         shutil.copy(path, settings.published)
     opened = Application(settings)
     yield opened
@@ -48,12 +48,12 @@ def app(settings):
 
 
 @pytest.fixture
-def of(app):
+def evidence_of(app):
     return lambda run_id, **more: report_evidence.evidence(app, run_id, written=WRITTEN, **more)
 
 
 def failed(evidence: Evidence) -> Evidence:
-    """The same with a noise check that failed."""
+    """Return the evidence with a failed noise check."""
     last = evidence.last
     check = replace(last.noise_check, faults=("The noise is 0.66 of what was planned.",))
     records = (*evidence.run.records[:-1], replace(last, noise_check=check))
@@ -61,12 +61,12 @@ def failed(evidence: Evidence) -> Evidence:
 
 
 def released(evidence: Evidence) -> Evidence:
-    """The same with keys from the operating system."""
+    """Return the evidence with keys from the operating system."""
     privacy = replace(evidence.run.config.privacy, noise_source="system")
     return replace(evidence, run=replace(evidence.run, config=replace(evidence.run.config, privacy=privacy)))
 
 
-def said(document) -> str:
+def text_of(document) -> str:
     parts = [document.alarm, document.title, document.subtitle]
     for section in document.sections:
         parts.append(section.title)
@@ -85,98 +85,98 @@ def table(document, title):
 
 
 class TestEveryRun:
-    @pytest.mark.parametrize("run_id", EVERY)
-    def test_figures_equal_those_of_the_record(self, of, run_id):
-        evidence, last = of(run_id), stored(run_id).final
+    @pytest.mark.parametrize("run_id", RUN_IDS)
+    def test_figures_equal_the_record(self, evidence_of, run_id):
+        evidence, last = evidence_of(run_id), stored(run_id).final
         document = builder.of_run(evidence)
         (figures,) = document.figures["runs"]
         assert figures["f1"] == last.test.f1
         assert figures["recall"] == last.test.recall
         assert figures["epsilon"] == (None if math.isinf(last.privacy.epsilon) else last.privacy.epsilon)
-        assert f1_text(last.test) in said(document)
+        assert f1_text(last.test) in text_of(document)
         by_type = {row[0]: row[1:] for row in table(document, usage.BY_TYPE).rows}
         for name, counts in last.test.strict.items():
             assert by_type[name][0] == f"{counts.gold:,}"
             assert by_type[name][1] == f"{counts.correct:,}"
             assert int(by_type[name][2].split()[0].replace(",", "")) == counts.gold - counts.correct
         if evidence.promises:
-            assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in said(document)
+            assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in text_of(document)
             missed = sum(counts.gold - counts.correct for counts in last.test.strict.values())
-            assert re.findall(r"the model misses ([\d,]*\d)", said(document)) == [f"{missed:,}"]
+            assert re.findall(r"the model misses ([\d,]*\d)", text_of(document)) == [f"{missed:,}"]
 
-    @pytest.mark.parametrize("run_id", EVERY)
-    def test_json_matches_the_schema(self, of, run_id):
+    @pytest.mark.parametrize("run_id", RUN_IDS)
+    def test_json_matches_the_schema(self, evidence_of, run_id):
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
-        for evidence in (of(run_id), *([failed(of(run_id))] if of(run_id).check else [])):
+        for evidence in (evidence_of(run_id), *([failed(evidence_of(run_id))] if evidence_of(run_id).check else [])):
             jsonschema.validate(
                 json.loads(json_file.render(builder.of_run(evidence))), schema, jsonschema.Draft202012Validator
             )
 
-    @pytest.mark.parametrize("run_id", EVERY)
-    def test_all_24_questions_are_answered_and_the_label_has_eight_lines(self, of, run_id):
-        evidence = of(run_id)
+    @pytest.mark.parametrize("run_id", RUN_IDS)
+    def test_all_24_questions_are_answered_and_the_label_has_eight_lines(self, evidence_of, run_id):
+        evidence = evidence_of(run_id)
         asked = [each.question for each in nist_sp800_226.answers(evidence)]
-        assert asked == [each.question for each in nist_sp800_226.answers(failed(of(PRIVATE)))]
+        assert asked == [each.question for each in nist_sp800_226.answers(failed(evidence_of(PRIVATE)))]
         assert len(set(asked)) == len(asked) == 24
         parts = {each.section for each in nist_sp800_226.answers(evidence)}
         assert {"2.2", "2.3", "2.4", "2.5", "2.6", "3.1", "3.2", "3.3", "3.5", "3.6", "3.7"} <= parts
         assert {"4.1", "4.2", "4.3", "4.4", "4.5"} <= parts
         assert len(summary.label(evidence)) == 8
         assert all(name and text for name, text in summary.label(evidence))
-        assert "no legal conclusion" in said(builder.of_run(evidence))
+        assert "no legal conclusion" in text_of(builder.of_run(evidence))
 
-    def test_equal_evidence_gives_an_equal_report(self, of):
-        assert builder.of_run(of(PRIVATE)).checksum == builder.of_run(of(PRIVATE)).checksum
+    def test_equal_evidence_gives_an_equal_report(self, evidence_of):
+        assert builder.of_run(evidence_of(PRIVATE)).checksum == builder.of_run(evidence_of(PRIVATE)).checksum
 
 
 class TestVerdicts:
-    def test_a_seeded_run_is_a_simulation(self, of):
-        evidence = of(PRIVATE)
+    def test_a_seeded_run_is_a_simulation(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
         assert evidence.verdict is Verdict.SIMULATED
-        text = said(builder.of_run(evidence))
+        text = text_of(builder.of_run(evidence))
         assert "model is not protected" in text
         held = {each.name: each.held for each in assumptions.rows(evidence)}
         assert held[assumptions.HIDDEN_NOISE] is Held.NOT
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
         assert not builder.of_run(evidence).alarm
 
-    def test_keys_from_the_system_are_claimed_and_not_checked(self, of):
-        evidence = released(of(PRIVATE))
+    def test_keys_from_the_system_are_claimed_and_not_checked(self, evidence_of):
+        evidence = released(evidence_of(PRIVATE))
         assert evidence.verdict is Verdict.RELEASED
         held = {each.name: each.held for each in assumptions.rows(evidence)}
         assert held[assumptions.HIDDEN_NOISE] is Held.CLAIMED
         first = builder.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
-        assert "other random draws" in said(builder.of_run(evidence))
+        assert "other random draws" in text_of(builder.of_run(evidence))
 
-    def test_without_noise_nothing_is_claimed(self, of):
-        evidence = of(PLAIN)
+    def test_without_noise_nothing_is_claimed(self, evidence_of):
+        evidence = evidence_of(PLAIN)
         assert evidence.verdict is Verdict.PLAIN
         assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
         (checked,) = (each for each in nist_sp800_226.answers(evidence) if each.held is not Held.NOT)
         assert checked.section == "3.2"
         assert "utility" in checked.question
-        assert "no noise was added" in said(builder.of_run(evidence))
+        assert "no noise was added" in text_of(builder.of_run(evidence))
 
-    def test_overlap_with_the_features_training_data_voids_the_guarantee(self, of, app):
-        evidence = of(PRIVATE)
+    def test_overlap_with_the_features_training_data_voids_the_guarantee(self, evidence_of, app):
+        evidence = evidence_of(PRIVATE)
         overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
         last = replace(evidence.last, privacy=apply_contamination(evidence.privacy, overlap))
         broken = replace(evidence, run=replace(evidence.run, records=(last,)), overlap=overlap, persons={})
         assert broken.verdict is Verdict.BROKEN
         assert {each.held for each in assumptions.rows(broken)} == {Held.NOT}
-        assert "2 of 10 training" in said(builder.of_run(broken))
+        assert "2 of 10 training" in text_of(builder.of_run(broken))
         assert builder.of_run(broken).figures["runs"][0]["epsilon"] is None
 
-    def test_a_failed_noise_check_raises_the_alarm_and_voids_every_claim(self, of):
-        evidence = failed(of(PRIVATE))
+    def test_a_failed_noise_check_raises_the_alarm_and_voids_every_claim(self, evidence_of):
+        evidence = failed(evidence_of(PRIVATE))
         document = builder.of_run(evidence)
         assert document.alarm.startswith("NOT PRIVATE")
         assert f"{PRIVATE} failed" in document.alarm
-        assert "The noise is 0.66 of what was planned." in said(document)
-        assert "ε = 1," not in said(document)
-        assert "by privacy loss distributions" not in said(document)
-        assert f"{evidence.check.noise_std:.5g} on each weight" in said(document)
+        assert "The noise is 0.66 of what was planned." in text_of(document)
+        assert "ε = 1," not in text_of(document)
+        assert "by privacy loss distributions" not in text_of(document)
+        assert f"{evidence.check.noise_std:.5g} on each weight" in text_of(document)
         (figures,) = document.figures["runs"]
         assert figures["epsilon"] is None
         assert figures["noise_check"]["failed"]
@@ -184,30 +184,30 @@ class TestVerdicts:
         drawn = html_file.render(document)
         assert drawn.count('<p class="alarm') == len(document.sections)
 
-    def test_noise_hidden_by_rounding_is_claimed_but_not_checked(self, of):
-        evidence = of(PRIVATE)
+    def test_noise_hidden_by_rounding_is_claimed_but_not_checked(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
         last = replace(evidence.last, noise_check=replace(evidence.check, noise_std=None))
         hidden = replace(evidence, run=replace(evidence.run, records=(last,)))
         held = {each.name: each.held for each in assumptions.rows(hidden)}
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CLAIMED
-        assert "not possible (rounding" in said(builder.of_run(hidden))
+        assert "not possible (rounding" in text_of(builder.of_run(hidden))
 
 
 class TestEvidence:
-    def test_evidence_refuses_unfinished_and_audit_runs(self, of, app, monkeypatch):
+    def test_evidence_refuses_unfinished_and_audit_runs(self, evidence_of, app, monkeypatch):
         with pytest.raises(RunNotFound):
-            of("0" * 16)
+            evidence_of("0" * 16)
         run = stored(PRIVATE)
         running = replace(run, records=run.records[:3], status=replace(run.status, state=RunState.RUNNING))
         monkeypatch.setattr(app.queries, "get", lambda identity: running)
         with pytest.raises(InvalidConfig, match=f"{PRIVATE} is running,.* done"):
-            of(PRIVATE)
+            evidence_of(PRIVATE)
         monkeypatch.setattr(app.queries, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
         with pytest.raises(InvalidConfig, match="is an audit with canaries"):
-            of(PRIVATE)
+            evidence_of(PRIVATE)
 
-    def test_group_privacy_uses_the_accountants_plan(self, of):
-        evidence = of(PRIVATE)
+    def test_group_privacy_uses_the_accountants_plan(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
         plan, steps = evidence.plan
         assert plan.examples == 14_041
         assert epsilon(plan, steps) == pytest.approx(evidence.privacy.epsilon, rel=1e-9)
@@ -215,56 +215,56 @@ class TestEvidence:
         assert evidence.persons[5] == group_epsilon([(plan, steps)], 5) > 5 * evidence.privacy.epsilon
         assert f"ε = {epsilon_text(evidence.persons[10])}" in dict(summary.label(evidence)).values()
 
-    def test_without_the_corpus_no_plan_of_a_client_is_assumed(self, of):
-        evidence = of(FEDERATED)
+    def test_without_the_corpus_no_plan_of_a_client_is_assumed(self, evidence_of):
+        evidence = evidence_of(FEDERATED)
         assert "not on this machine" in evidence.missing
         assert not evidence.persons
         assert "not available" in dict(summary.label(evidence)).values()
         assert evidence.statement is None
 
     @pytest.mark.parametrize(("run_id", "number"), [(PRIVATE, 14_041), (WHOLE, 3)])
-    def test_delta_must_be_smaller_than_one_divided_by_n(self, of, run_id, number):
-        evidence = of(run_id)
+    def test_delta_must_be_smaller_than_one_divided_by_n(self, evidence_of, run_id, number):
+        evidence = evidence_of(run_id)
         for delta, held in ((0.99 / number, Held.CHECKED), (1 / number, Held.NOT)):
             last = replace(evidence.last, privacy=replace(evidence.privacy, delta=delta))
             changed = replace(evidence, run=replace(evidence.run, records=(last,)))
             (row,) = (each for each in assumptions.rows(changed) if each.name == assumptions.DELTA)
             assert row.held is held
 
-    def test_tensorflow_privacy_agrees(self, of):
-        evidence = of(PRIVATE)
+    def test_tensorflow_privacy_agrees(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
         assert evidence.statement.poisson == pytest.approx(evidence.privacy.rdp_epsilon, rel=0.001)
         row = next(each for each in assumptions.rows(evidence) if each.name == assumptions.COMPOSITION)
         assert row.held is Held.CHECKED
-        assert evidence.statement.text in said(builder.of_run(evidence))
+        assert evidence.statement.text in text_of(builder.of_run(evidence))
         wrong = replace(evidence, statement=replace(evidence.statement, poisson=2.0))
         row = next(each for each in assumptions.rows(wrong) if each.name == assumptions.COMPOSITION)
         assert row.held is Held.NOT
         assert "DO NOT AGREE" in row.why
 
-    def test_the_table_of_assumptions_claims_the_epsilon_of_the_run(self, of):
-        evidence = of(PRIVATE)
+    def test_the_table_of_assumptions_claims_the_epsilon_of_the_run(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
         promised = {row.epsilon for row in evidence.ledger if row.claimed}
         assert list(promised) == [pytest.approx(evidence.privacy.epsilon, rel=1e-6)]
         lines = table(builder.of_run(evidence), verification.LEDGER).rows
         assert len(lines) == len(evidence.ledger) > 10
         assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
-        assert "row with ε = ∞" in said(builder.of_run(evidence))
-        assert "row with ε = ∞" not in said(builder.of_run(released(evidence)))
-        assert not of(PLAIN).ledger
-        assert "No such values" in said(builder.of_run(of(PLAIN)))
+        assert "row with ε = ∞" in text_of(builder.of_run(evidence))
+        assert "row with ε = ∞" not in text_of(builder.of_run(released(evidence)))
+        assert not evidence_of(PLAIN).ledger
+        assert "No such values" in text_of(builder.of_run(evidence_of(PLAIN)))
 
-    def test_other_runs_on_the_corpus_are_counted(self, of):
-        assert of(PRIVATE).others == Others(private=1, plain=1)
-        assert of(SYNTHETIC).others == Others()
+    def test_other_runs_on_the_corpus_are_counted(self, evidence_of):
+        assert evidence_of(PRIVATE).others == Others(private=1, plain=1)
+        assert evidence_of(SYNTHETIC).others == Others()
 
-    def test_each_client_has_its_own_row(self, of):
-        rows = table(builder.of_run(of(PLATFORMS)), usage.BY_CLIENT).rows
+    def test_each_client_has_its_own_row(self, evidence_of):
+        rows = table(builder.of_run(evidence_of(PLATFORMS)), usage.BY_CLIENT).rows
         for row, each in zip(rows, stored(PLATFORMS).final.platforms, strict=True):
             assert row[3] == f"{(each.test or each.scores).recall:.3f}"
 
-    def test_client_level_privacy_covers_the_shared_layers_only(self, of):
-        for evidence in (of(WHOLE), released(of(WHOLE))):
+    def test_client_level_privacy_covers_the_shared_layers_only(self, evidence_of):
+        for evidence in (evidence_of(WHOLE), released(evidence_of(WHOLE))):
             assert evidence.promises
             assert re.search("No client's model .*protected", summary.verdict_text(evidence))
             assert "This model guarantees" not in summary.verdict_text(evidence)
@@ -277,11 +277,13 @@ class TestEvidence:
             row = next(each for each in assumptions.rows(evidence) if each.name.startswith("Only the shared layers"))
             assert row.held is Held.NOT
             assert "has the trained weights" not in summary.odds_text(evidence)
-        assert any("weights" in name for name, _ in table(builder.of_run(of(PRIVATE)), guarantee.ATTACKERS).rows)
-        assert not of(PLATFORMS).shared_alone
+        assert any(
+            "weights" in name for name, _ in table(builder.of_run(evidence_of(PRIVATE)), guarantee.ATTACKERS).rows
+        )
+        assert not evidence_of(PLATFORMS).shared_alone
 
-    def test_all_rows_of_the_noise_check_are_shown(self, of):
-        text = said(builder.of_run(of(PRIVATE)))
+    def test_all_rows_of_the_noise_check_are_shown(self, evidence_of):
+        text = text_of(builder.of_run(evidence_of(PRIVATE)))
         for row in check_rows(stored(PRIVATE).final.noise_check):
             assert all(cell in text for cell in row)
 
@@ -300,8 +302,8 @@ class TestAttacks:
         check_failed=False,
     )
 
-    def audited(self, of, app, **more):
-        """Evidence on a run whose audit was kept in the home."""
+    def audited(self, evidence_of, app, **more):
+        """Return evidence on a run with a saved audit."""
         found = Audit(
             run_id=PRIVATE,
             config=stored(PRIVATE).config,
@@ -312,16 +314,16 @@ class TestAttacks:
             **more,
         )
         app.audits.save(found)
-        return of(PRIVATE)
+        return evidence_of(PRIVATE)
 
-    def test_without_an_audit_the_report_gives_the_command(self, of):
-        assert f"python -m engine audit --run {PRIVATE} " in said(builder.of_run(of(PRIVATE)))
-        assert "not available for this run" in said(builder.of_run(of(FEDERATED)))
-        assert dict(summary.label(of(PRIVATE)))["Checks"].endswith("no attack measured")
+    def test_without_an_audit_the_report_gives_the_command(self, evidence_of):
+        assert f"python -m engine audit --run {PRIVATE} " in text_of(builder.of_run(evidence_of(PRIVATE)))
+        assert "not available for this run" in text_of(builder.of_run(evidence_of(FEDERATED)))
+        assert dict(summary.label(evidence_of(PRIVATE)))["Checks"].endswith("no attack measured")
 
-    def test_a_measured_bound_appears_on_label_table_and_figures(self, of, app):
-        evidence = self.audited(of, app, white=self.WHITE)
-        text = said(builder.of_run(evidence))
+    def test_a_measured_bound_appears_on_label_table_and_figures(self, evidence_of, app):
+        evidence = self.audited(evidence_of, app, white=self.WHITE)
+        text = text_of(builder.of_run(evidence))
         assert re.search(r"at least 0[.]4 \(95.%", dict(summary.label(evidence))["Checks"])
         assert "No measurement contradicts" in text
         assert "300 of 500" in text
@@ -329,16 +331,18 @@ class TestAttacks:
         answer = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
         assert answer.held is Held.CHECKED
 
-    def test_a_contradicted_claim_is_an_open_point(self, of, app):
-        evidence = self.audited(of, app, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
+    def test_a_contradicted_claim_is_an_open_point(self, evidence_of, app):
+        evidence = self.audited(
+            evidence_of, app, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2)
+        )
         assert evidence.bound == 0.4, "the maximum of two 95 % bounds is not a 95 % bound"
-        assert self.audited(of, app, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
+        assert self.audited(evidence_of, app, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
         assert any("contradicts" in text for text in summary.open_points(evidence))
         answer = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
         assert answer.held is Held.NOT
-        assert re.search("lower bound exceeds the claimed", said(builder.of_run(evidence)))
+        assert re.search("lower bound exceeds the claimed", text_of(builder.of_run(evidence)))
 
-    def test_membership_inference_alone_gives_no_bound(self, of, app):
+    def test_membership_inference_alone_gives_no_bound(self, evidence_of, app):
         curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
         inferred = MembershipAudit(
             claimed=1.5,
@@ -352,17 +356,17 @@ class TestAttacks:
             by_client={},
             at_risk=(),
         )
-        evidence = self.audited(of, app, membership=inferred)
+        evidence = self.audited(evidence_of, app, membership=inferred)
         assert evidence.bound is None
         assert "membership inference measured" in dict(summary.label(evidence))["Checks"]
-        assert "AUC 0.530" in said(builder.of_run(evidence))
+        assert "AUC 0.530" in text_of(builder.of_run(evidence))
 
 
 class TestOdds:
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-3), (3.0, 1e-5), (8.0, 0.01), (0.0, 0.0)])
     @pytest.mark.parametrize("wrong", [0.0, 0.001, 0.01, 0.3, 1.0])
     def test_power_is_the_largest_tpr_of_any_test(self, epsilon, delta, wrong):
-        """Against Neyman and Pearson on the pair that (ε, δ) allows at worst (Kairouz, Oh and Viswanath 2015)."""
+        """Compare with the Neyman–Pearson test on the worst-case pair for (ε, δ) (Kairouz, Oh and Viswanath 2015)."""
         high = (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
         low = 1 - delta - high
         there, left = 0.0, wrong
@@ -383,8 +387,8 @@ class TestOdds:
 
 
 class TestTwo:
-    def test_two_runs_are_shown_side_by_side(self, of):
-        first, second = of(PRIVATE), of(PLAIN)
+    def test_two_runs_are_shown_side_by_side(self, evidence_of):
+        first, second = evidence_of(PRIVATE), evidence_of(PLAIN)
         document = builder.of_two(first, second)
         label = {row[0]: row[1:] for row in table(document, summary.LABEL).rows}
         assert label["Privacy guarantee"] == ("ε = 1, δ = 1e-5", "none (no noise)")
@@ -396,19 +400,21 @@ class TestTwo:
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
         jsonschema.validate(json.loads(json_file.render(document)), schema, jsonschema.Draft202012Validator)
 
-    def test_only_guarantees_of_one_unit_and_delta_are_compared(self, of):
-        first, second = of(PRIVATE), of(FEDERATED)
+    def test_only_guarantees_of_one_unit_and_delta_are_compared(self, evidence_of):
+        first, second = evidence_of(PRIVATE), evidence_of(FEDERATED)
         assert re.search(
-            rf"{PRIVATE} gives the stronger guarantee: ε = 1 .* 4\.52\b", said(builder.of_two(first, second))
+            rf"{PRIVATE} gives the stronger guarantee: ε = 1 .* 4\.52\b", text_of(builder.of_two(first, second))
         )
         last = replace(second.last, privacy=replace(second.privacy, delta=1e-6))
         other = replace(second, run=replace(second.run, records=(last,)))
-        assert re.search("not comparable.* 1e-5 and 1e-6", said(builder.of_two(first, other)))
+        assert re.search("not comparable.* 1e-5 and 1e-6", text_of(builder.of_two(first, other)))
 
-    def test_a_run_without_guarantee_is_not_compared(self, of):
-        assert f"Run {PLAIN} gives no privacy guarantee" in said(builder.of_two(of(PLAIN), of(PRIVATE)))
+    def test_a_run_without_guarantee_is_not_compared(self, evidence_of):
+        assert f"Run {PLAIN} gives no privacy guarantee" in text_of(
+            builder.of_two(evidence_of(PLAIN), evidence_of(PRIVATE))
+        )
 
-    def test_a_failed_check_of_either_run_raises_the_alarm(self, of):
-        document = builder.of_two(of(PLAIN), failed(of(PRIVATE)))
+    def test_a_failed_check_of_either_run_raises_the_alarm(self, evidence_of):
+        document = builder.of_two(evidence_of(PLAIN), failed(evidence_of(PRIVATE)))
         assert PRIVATE in document.alarm
-        assert f"Runs {PLAIN} and {PRIVATE} give no privacy guarantee" in said(document)
+        assert f"Runs {PLAIN} and {PRIVATE} give no privacy guarantee" in text_of(document)

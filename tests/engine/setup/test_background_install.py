@@ -1,4 +1,4 @@
-"""What is made behind the pages: once, resumed after an interruption, and said where it fails."""
+"""Background installation: runs once, resumes after an interruption, and reports failures."""
 
 import os
 import re
@@ -26,7 +26,7 @@ from engine.setup import background_install as background, install
 folder = readiness.FOLDER = Path(sys.argv[1])
 
 def make(progress):
-    with (folder / "begun").open("a") as file:
+    with (folder / "started").open("a") as file:
         file.write(f"{os.nice(0)}\\n")
     while not (folder / "go").exists():
         time.sleep(0.02)
@@ -36,7 +36,7 @@ def make(progress):
 install.PARTS = (install.Part(name="the part", there=(folder / "made").exists, make=make),)
 sys.exit(background.main())
 """
-"""`python -m engine.setup.background_install` with a part that ends once it is told to."""
+"""`python -m engine.setup.background_install` with a part that ends on request."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +46,17 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def begin(folder):
-    """Starts set-up behind the pages; what is left of it is killed."""
-    begun = []
+def start_install(folder):
+    """Start background installations; kill the remaining ones at the end."""
+    started = []
 
     def start() -> subprocess.Popen[str]:
         command = [sys.executable, "-c", ONE_PART, str(folder)]
-        begun.append(subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True))
-        return begun[-1]
+        started.append(subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True))
+        return started[-1]
 
     yield start
-    for process in begun:
+    for process in started:
         process.kill()
         process.wait()
         process.stderr.close()
@@ -69,33 +69,33 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_two_servers_have_it_made_once_at_low_priority(begin, folder):
-    both = begin(), begin()
-    wait_for((folder / "begun").exists)
+def test_two_servers_install_once_at_low_priority(start_install, folder):
+    both = start_install(), start_install()
+    wait_for((folder / "started").exists)
     assert setup_status.look().under_way
     (folder / "go").touch()
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert (folder / "begun").read_text() == f"{min(19, os.nice(0) + background_install.NICENESS)}\n"
+    assert (folder / "started").read_text() == f"{min(19, os.nice(0) + background_install.NICENESS)}\n"
     assert setup_status.look() is None
     assert sorted(text.count("the part: half of it") for text in said) == [0, 1]
     assert all(text.endswith("Set-up is done.\n") for text in said)
 
 
-def test_ended_before_it_is_done_it_is_left_undone_and_goes_on_at_the_next_start(begin, folder):
-    first = begin()
-    wait_for((folder / "begun").exists)
+def test_interrupted_install_resumes_at_next_start(start_install, folder):
+    first = start_install()
+    wait_for((folder / "started").exists)
     first.send_signal(signal.SIGTERM)
     assert first.wait() == 128 + signal.SIGTERM
     left = setup_status.look()
     assert (left.under_way, left.left, left.failed) == (False, ("the part",), {})
     (folder / "go").touch()
-    assert begin().wait() == 0
+    assert start_install().wait() == 0
     assert setup_status.look() is None
 
 
 def parts(monkeypatch, **makes) -> list[str]:
-    """Puts other parts in the place of those that there are; gives the names of what is made."""
+    """Replace the parts of set-up; return the names of the finished ones."""
     made: list[str] = []
 
     def making(name: str, make: Callable[[], None]) -> Callable[[Callable[[str], None]], None]:
@@ -110,7 +110,7 @@ def parts(monkeypatch, **makes) -> list[str]:
     return made
 
 
-def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, capsys):
+def test_failed_part_is_reported_and_the_others_are_made(monkeypatch, capsys):
     faults: list[Exception] = [Failed("No vectors could be had; the next set-up tries again."), ValueError("LLVM")]
 
     def fail():
@@ -132,7 +132,7 @@ def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, ca
     assert setup_status.look() is None
 
 
-def test_what_is_there_is_not_made_again(monkeypatch):
+def test_make_missing_skips_existing_parts(monkeypatch):
     made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
     install.make_missing(over=False)
     install.make_missing(over=False)
@@ -149,7 +149,7 @@ def test_what_is_there_is_not_made_again(monkeypatch):
         ("en_core_web_lg", 1),
     ],
 )
-def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(monkeypatch, fails, code):
+def test_main_makes_all_parts_and_fails_without_required_ones(monkeypatch, fails, code):
     def make(name):
         def fail(*_):
             raise Failed(f"{name} could not be had.")
@@ -165,7 +165,7 @@ def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(m
     assert made == [name for name in names if name != fails]
 
 
-def test_where_pip_fails_nothing_else_is_tried(monkeypatch, capsys, tmp_path):
+def test_failed_pip_stops_the_install(monkeypatch, capsys, tmp_path):
     def fail(*_, **__):
         raise Failed("ERROR: no such package", said="what pip said")
 
@@ -181,31 +181,31 @@ def test_where_pip_fails_nothing_else_is_tried(monkeypatch, capsys, tmp_path):
 class TestBeforeThePages:
     @pytest.fixture(autouse=True)
     def light(self, monkeypatch):
-        """The packages of the pages are there."""
+        """Install only the packages of the pages."""
         monkeypatch.setattr(packages, "installed", lambda listed, environment, light: light)
 
-    def test_nothing_is_made_and_what_is_missing_is_left_word_of(self, monkeypatch):
+    def test_ready_for_pages_records_missing_parts_and_makes_none(self, monkeypatch):
         made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
         assert install.ready_for_pages()
         assert made == []
         assert setup_status.look() == Progress(parts=("vectors", "training"))
 
-    def test_who_is_at_it_goes_on_telling(self, monkeypatch):
+    def test_ready_for_pages_keeps_progress_of_running_install(self, monkeypatch):
         parts(monkeypatch, vectors=lambda: None, training=lambda: None)
         with setup_status.alone(lambda: None):
             setup_status.tell(Progress(parts=("vectors", "training"), over=1))
             assert install.ready_for_pages()
             assert setup_status.look().over == 1
 
-    def test_where_nothing_is_missing_no_process_is_started(self, monkeypatch):
+    def test_no_process_starts_if_nothing_is_missing(self, monkeypatch):
         parts(monkeypatch)
-        setup_status.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
+        setup_status.tell(Progress(parts=("vectors",)))  # of a set-up that was killed after its last part
         assert install.ready_for_pages()
         assert setup_status.look() is None
         monkeypatch.setattr(serve, "SET_UP", ["no such command"])
         assert serve.start_set_up() is None
 
-    def test_the_server_starts_once_set_up_is_under_way(self, monkeypatch, folder):
+    def test_start_set_up_waits_until_it_is_running(self, monkeypatch, folder):
         setup_status.tell(Progress(parts=("the part",)))
         monkeypatch.setattr(serve, "SET_UP", [sys.executable, "-c", ONE_PART, str(folder)])
         process = serve.start_set_up()
@@ -214,7 +214,7 @@ class TestBeforeThePages:
         assert process.returncode
 
 
-def test_a_folder_that_cannot_be_written_is_named(folder):
+def test_unwritable_folder_is_named(folder):
     (folder / "locks").write_text("no folder")
     with pytest.raises(StoreError, match="locks"), setup_status.alone(lambda: None):
         pass

@@ -1,4 +1,4 @@
-"""Byte-code is made once for what is installed, and for each file that has none."""
+"""Bytecode is compiled once per installed set of packages, for each file without it."""
 
 import importlib.util
 from pathlib import Path
@@ -11,7 +11,7 @@ from engine.setup import bytecode
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """A folder of two packages, one of which holds a file that is no Python."""
+    """Return a folder of two packages, one with a file that is not Python."""
     folder = tmp_path / "packages"
     for name in ("one", "two"):
         (folder / name).mkdir(parents=True)
@@ -28,7 +28,7 @@ def compiled(source: Path) -> bool:
 
 
 @pytest.mark.parametrize("niceness", [0, 10])
-def test_it_is_made_for_each_file(packages, monkeypatch, capsys, niceness):
+def test_make_compiles_each_file(packages, monkeypatch, capsys, niceness):
     monkeypatch.setattr(bytecode.os, "nice", lambda more: niceness)
     said = []
     assert not bytecode.there()
@@ -39,7 +39,7 @@ def test_it_is_made_for_each_file(packages, monkeypatch, capsys, niceness):
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_is_installed_later_needs_it_too(packages):
+def test_later_installed_package_requires_compilation(packages):
     bytecode.make(lambda words: None)
     (packages / "three-1.0.dist-info").mkdir()
     assert not bytecode.there()

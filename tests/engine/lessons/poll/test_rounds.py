@@ -1,4 +1,4 @@
-"""What a phone sends is counted once, if it can be counted."""
+"""A poll counts one valid answer per phone."""
 
 import math
 import threading
@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from engine.lessons.poll import MOST_PHONES, Poll, Question, Refused, Tally
 from engine.lessons.poll.rounds import MOST_BINS
 
-ASKED = Question(name="one", text="How many?", label="Of a hundred", low=0, high=100, step=1, unit=" %")
+QUESTION = Question(name="one", text="How many?", label="Of a hundred", low=0, high=100, step=1, unit=" %")
 
 
 @pytest.fixture
 def poll():
     opened = Poll()
-    opened.open(ASKED)
+    opened.open(QUESTION)
     return opened
 
 
@@ -26,7 +26,7 @@ def token(poll: Poll) -> str:
     return poll.current().token
 
 
-def test_a_later_answer_of_a_phone_takes_the_place_of_its_earlier_one(poll):
+def test_later_answer_replaces_earlier_one(poll):
     poll.answer(token(poll), "a", "10")
     poll.answer(token(poll), "b", "40")
     poll.answer(token(poll), "a", " 25,5 ")
@@ -38,26 +38,26 @@ def test_a_later_answer_of_a_phone_takes_the_place_of_its_earlier_one(poll):
 @pytest.mark.parametrize(
     "text", ["-0.001", "100.1", "nan", "inf", "-inf", "1e400", "", "ten", "1.2.3", "0x10", "٣ %", "<b>"]
 )
-def test_what_is_no_number_in_range_is_refused(poll, text):
+def test_invalid_number_is_rejected(poll, text):
     with pytest.raises(Refused, match=r"no number .*\b0 to 100\b"):
         poll.answer(token(poll), "a", text)
     assert poll.current().values == ()
 
 
-def test_each_opening_is_a_round_of_its_own(poll):
+def test_each_opening_starts_a_new_round(poll):
     before = token(poll)
     poll.answer(before, "a", "10")
-    poll.open(ASKED)
+    poll.open(QUESTION)
     assert poll.current().values == ()
     with pytest.raises(Refused, match="closed"):
         poll.answer(before, "a", "10")
-    other = replace(ASKED, name="two")
+    other = replace(QUESTION, name="two")
     poll.open(other)
     assert not poll.of("one").is_open
     assert poll.current().question == other
 
 
-def test_a_closed_round_keeps_what_came_in_and_takes_no_more(poll):
+def test_closed_round_keeps_answers_and_accepts_no_more(poll):
     opened = token(poll)
     poll.answer(opened, "a", "10")
     poll.close()
@@ -69,7 +69,7 @@ def test_a_closed_round_keeps_what_came_in_and_takes_no_more(poll):
         poll.answer(opened, "b", "10")
 
 
-def test_clearing_forgets_the_answers_of_one_lesson(poll):
+def test_clear_deletes_answers_of_one_lesson(poll):
     poll.answer(token(poll), "a", "10")
     poll.clear("two")
     assert poll.current().values == (10.0,)
@@ -81,7 +81,7 @@ def test_clearing_forgets_the_answers_of_one_lesson(poll):
     assert poll.of("one") is None
 
 
-def test_only_so_many_phones_are_counted_and_those_may_change_their_minds(poll):
+def test_number_of_phones_is_limited_but_they_may_change_answers(poll):
     for phone in range(MOST_PHONES):
         poll.answer(token(poll), str(phone), "1")
     with pytest.raises(Refused, match=f"{MOST_PHONES} phones have answered"):
@@ -91,7 +91,7 @@ def test_only_so_many_phones_are_counted_and_those_may_change_their_minds(poll):
     assert poll.current().values[-1] == 2
 
 
-def test_answers_from_many_threads_are_all_counted(poll):
+def test_answers_from_many_threads_are_counted(poll):
     opened = token(poll)
     threads = [
         threading.Thread(target=lambda first=first: [poll.answer(opened, f"{first}-{k}", str(k)) for k in range(50)])
@@ -105,15 +105,15 @@ def test_answers_from_many_threads_are_all_counted(poll):
 
 
 def tally(values, low=0.0, high=100.0, step=1.0) -> Tally:
-    asked = replace(ASKED, low=low, high=high, step=step)
-    return Tally(question=asked, token="t", is_open=True, values=tuple(sorted(values)))
+    question = replace(QUESTION, low=low, high=high, step=step)
+    return Tally(question=question, token="t", is_open=True, values=tuple(sorted(values)))
 
 
 @given(
     st.sampled_from([(0, 100, 1), (0, 1, 0.05), (-5, 5, 0.5), (1, 8, 1), (0, 10_000, 100)]),
     st.lists(st.floats(0, 1), max_size=60),
 )
-def test_bins_are_those_of_a_histogram(ends, shares):
+def test_bins_equal_numpy_histogram(ends, shares):
     low, high, step = ends
     values = [low + share * (high - low) for share in shares]
     found = tally(values, low, high, step)
@@ -129,9 +129,9 @@ def test_bins_are_those_of_a_histogram(ends, shares):
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
-def test_the_median_is_numpys(values):
+def test_median_equals_numpy(values):
     assert tally(values).median == pytest.approx(np.median(values))
 
 
-def test_nobody_has_no_median():
+def test_median_of_no_answers_is_nan():
     assert math.isnan(tally([]).median)

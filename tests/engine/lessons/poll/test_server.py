@@ -1,4 +1,4 @@
-"""The poll as phones, and whoever else is in the network, reach it."""
+"""The poll server, as phones and other hosts on the network reach it."""
 
 import http.client
 import re
@@ -17,14 +17,16 @@ from engine.errors import EpsilonError
 from engine.lessons.poll import Poll, PollServer, Question, local_address, server
 from engine.lessons.poll.rate_limit import A_SECOND, BURST, MOST_ADDRESSES, Buckets
 
-ASKED = Question(name="one", text="<b>Who</b> & why?", label='Of "100" <i>', low=0, high=100, step=1, unit=" %<script>")
+QUESTION = Question(
+    name="one", text="<b>Who</b> & why?", label='Of "100" <i>', low=0, high=100, step=1, unit=" %<script>"
+)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture
 def poll():
     opened = Poll()
-    opened.open(ASKED)
+    opened.open(QUESTION)
     return opened
 
 
@@ -42,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Phone:
-    """Keeps its cookie, as a browser does."""
+    """A client that keeps its cookie, as a browser does."""
 
     def __init__(self, served: PollServer) -> None:
         self.served, self.cookie = served, ""
@@ -64,7 +66,7 @@ class Phone:
         return self.ask("POST", body=body, **FORM, **headers)
 
 
-def test_a_phone_answers_is_told_so_and_may_change_it(served, poll):
+def test_phone_sees_its_answer_and_may_change_it(served, poll):
     phone = Phone(served)
     answered = phone.send(25)
     assert (answered.status, answered.headers["Location"]) == (303, "/")
@@ -77,7 +79,7 @@ def test_a_phone_answers_is_told_so_and_may_change_it(served, poll):
     assert poll.current().values == (12.5, 75.0)
 
 
-def test_the_page_escapes_runs_nothing_and_loads_nothing(served):
+def test_page_escapes_text_and_allows_no_scripts(served):
     found = Phone(served).ask()
 
     seen = set()
@@ -104,7 +106,7 @@ def test_the_page_escapes_runs_nothing_and_loads_nothing(served):
 
 
 @pytest.mark.parametrize("guess", ["-1", "101", "NaN", "Infinity", "", "<script>alert(1)</script>", "1;2"])
-def test_what_cannot_be_counted_is_said_and_the_form_stays(served, poll, guess):
+def test_invalid_answer_is_422_and_keeps_the_form(served, poll, guess):
     found = Phone(served).send(guess)
     assert found.status == 422
     assert "no number from 0" in found.text
@@ -113,17 +115,17 @@ def test_what_cannot_be_counted_is_said_and_the_form_stays(served, poll, guess):
     assert poll.current().values == ()
 
 
-def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_this(served, poll):
+def test_answer_to_a_closed_round_is_rejected(served, poll):
     phone = Phone(served)
     old = re.search(r'name="round" value="([^"]*)"', phone.ask().text)[1]
-    poll.open(replace(ASKED, name="two"))
+    poll.open(replace(QUESTION, name="two"))
     found = phone.ask("POST", body=urlencode({"round": old, "guess": 5}), **FORM)
     assert found.status == 422
     assert "closed" in found.text
     assert poll.current().values == ()
 
 
-def test_between_two_questions_a_phone_waits(served, poll):
+def test_page_refreshes_while_no_question_is_open(served, poll):
     poll.close()
     found = Phone(served).ask()
     assert "No question is open" in found.text
@@ -131,7 +133,7 @@ def test_between_two_questions_a_phone_waits(served, poll):
     assert 'http-equiv="refresh"' in found.text
 
 
-def test_a_phone_without_our_cookie_is_not_counted(served, poll):
+def test_answer_without_valid_cookie_is_rejected(served, poll):
     phone = Phone(served)
     token = re.search(r'name="round" value="([^"]*)"', phone.ask().text)[1]
     for cookie in ("", "phone=x", f"phone={'x' * 3000}", "phone=<script>aaaaaaaaaaaaaa"):
@@ -140,7 +142,7 @@ def test_a_phone_without_our_cookie_is_not_counted(served, poll):
     assert poll.current().values == ()
 
 
-def test_another_sites_form_or_name_is_refused(served, poll):
+def test_foreign_origin_or_host_is_rejected(served, poll):
     assert Phone(served).send(5, Origin="http://elsewhere.example").status == 403
     assert Phone(served).send(5, Origin="null").status == 403
     assert Phone(served).ask(Host="elsewhere.example").status == 403
@@ -153,18 +155,18 @@ def test_another_sites_form_or_name_is_refused(served, poll):
     "path", ["/learn", "/_stcore/health", "/_stcore/stream", "/static/x", "/..%2f..%2fapp.py", "//"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
-def test_nothing_else_is_there(served, path, method):
+def test_other_paths_are_404(served, path, method):
     found = Phone(served).ask(method, path, "a=1" if method == "POST" else None, **FORM)
     assert found.status == 404
     assert "Content-Security-Policy" in found.headers
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "BREW"])
-def test_no_other_verb_is_there(served, method):
+def test_other_methods_are_405(served, method):
     assert Phone(served).ask(method).status == 405
 
 
-def raw(served: PollServer, sent: bytes, wait: float = 60) -> bytes:
+def exchange_raw(served: PollServer, sent: bytes, wait: float = 60) -> bytes:
     host, port = served.address.split(":")
     with socket.create_connection((host, int(port)), timeout=wait) as connection:
         connection.sendall(sent)
@@ -177,17 +179,17 @@ def raw(served: PollServer, sent: bytes, wait: float = 60) -> bytes:
         return found
 
 
-def test_huge_bodies_and_headers_are_cut_off(served, poll):
+def test_oversized_requests_are_rejected(served, poll):
     head = f"POST / HTTP/1.1\r\nHost: {served.address}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-    assert b" 200 " not in raw(served, f"{head}Content-Length: 100000000\r\n\r\n".encode() + b"x" * 2000)
+    assert b" 200 " not in exchange_raw(served, f"{head}Content-Length: 100000000\r\n\r\n".encode() + b"x" * 2000)
     chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + (b"3e8\r\n" + b"x" * 1000 + b"\r\n") * 2
-    assert b" 200 " not in raw(served, chunked)
-    assert b" 200 " not in raw(served, f"{head}X: {'x' * 9000}\r\n\r\n".encode())
-    assert b" 200 " not in raw(served, b"\x16\x03\x01\x00\xff" * 20)
+    assert b" 200 " not in exchange_raw(served, chunked)
+    assert b" 200 " not in exchange_raw(served, f"{head}X: {'x' * 9000}\r\n\r\n".encode())
+    assert b" 200 " not in exchange_raw(served, b"\x16\x03\x01\x00\xff" * 20)
     assert Phone(served).send(5).status == 303
 
 
-def test_who_sends_slowly_is_cut_off_and_holds_nobody_up(poll, monkeypatch):
+def test_slow_senders_are_disconnected_and_block_no_others(poll, monkeypatch):
     monkeypatch.setattr(server, "SLOWEST", 0.5)
     served = PollServer(poll, "127.0.0.1", 0)
     try:
@@ -198,14 +200,14 @@ def test_who_sends_slowly_is_cut_off_and_holds_nobody_up(poll, monkeypatch):
             connection.sendall(head)
         assert Phone(served).send(5).status == 303
         for connection in slow:
-            while connection.recv(4096):  # until it is closed; a server that waited would run into the timeout
+            while connection.recv(4096):  # until it is closed; a waiting server would run into the timeout
                 pass
             connection.close()
     finally:
         served.close()
 
 
-def test_one_address_holds_only_so_many_connections(served):
+def test_connections_per_address_are_limited(served):
     host, port = served.address.split(":")
     held = [socket.create_connection((host, int(port)), timeout=60) for _ in range(server.MOST_OF_ONE + 5)]
     closed = 0
@@ -215,7 +217,7 @@ def test_one_address_holds_only_so_many_connections(served):
     for connection in held:
         connection.close()
     end = time.monotonic() + 120
-    while time.monotonic() < end:  # until the server has seen that they went
+    while time.monotonic() < end:  # until the server has seen the closed connections
         try:
             assert Phone(served).ask().status == 200
             break
@@ -225,7 +227,7 @@ def test_one_address_holds_only_so_many_connections(served):
         pytest.fail("the connections that were closed still count")
 
 
-def test_a_thousand_answers_from_one_phone_count_once_and_are_slowed_down(served, poll):
+def test_repeated_answers_are_rate_limited_and_count_once(served, poll):
     phone = Phone(served)
     phone.ask()
     token = poll.current().token
@@ -240,7 +242,7 @@ def test_a_thousand_answers_from_one_phone_count_once_and_are_slowed_down(served
     assert len(poll.current().values) == 1
 
 
-def test_a_bucket_fills_up_again_and_each_address_has_its_own():
+def test_token_buckets_refill_per_address():
     buckets = Buckets()
     assert sum(buckets.allows("a", 0.0) for _ in range(2 * BURST)) == BURST
     assert buckets.allows("b", 0.0)
@@ -248,7 +250,7 @@ def test_a_bucket_fills_up_again_and_each_address_has_its_own():
     assert sum(buckets.allows("a", 1000.0) for _ in range(2 * BURST)) == BURST
 
 
-def test_addresses_that_were_quiet_are_forgotten():
+def test_least_recent_addresses_are_evicted():
     buckets = Buckets()
     for _ in range(BURST):
         buckets.allows("quiet", 0.0)
@@ -258,13 +260,13 @@ def test_addresses_that_were_quiet_are_forgotten():
     assert buckets.allows("quiet", 0.0)
 
 
-def test_a_port_that_is_taken_is_said(served):
+def test_port_in_use_raises(served):
     port = int(served.address.split(":")[1])
     with pytest.raises(EpsilonError, match=f"cannot listen at 127.0.0.1:{port}"):
         PollServer(Poll(), "127.0.0.1", port)
 
 
-def test_once_closed_nothing_listens(poll):
+def test_closed_server_refuses_connections(poll):
     served = PollServer(poll, "127.0.0.1", 0)
     phone = Phone(served)
     assert phone.ask().status == 200
@@ -273,7 +275,7 @@ def test_once_closed_nothing_listens(poll):
         phone.ask()
 
 
-def test_this_machines_address_is_one_of_a_local_network(monkeypatch):
+def test_local_address_must_be_private(monkeypatch):
     def answers(found):
         class Probe(socket.socket):
             def connect(self, _there):
