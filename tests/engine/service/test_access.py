@@ -1,5 +1,4 @@
-"""Where people sign in, each has runs and corpora of their own, and what somebody may not do is refused, whatever page
-or link asks for it."""
+"""With sign-in, each user has their own runs and corpora; a forbidden action is refused on every page and link."""
 
 import inspect
 import io
@@ -33,7 +32,7 @@ ROLES = 'admin = ["ada"]\nrunner = ["rita", "rudi"]\nviewer = ["vera"]\nclaim = 
 
 @pytest.fixture
 def app(trained_settings, tmp_path, monkeypatch):
-    """A shared dashboard without workers: what is asked for waits."""
+    """Return a shared dashboard without workers: submitted runs stay queued."""
     file = tmp_path / "access.toml"
     file.write_text(text(ROLES, "[limits]\nruns = 3\nuploads = 2"))
     file.chmod(0o600)
@@ -43,18 +42,18 @@ def app(trained_settings, tmp_path, monkeypatch):
     opened.close()
 
 
-def person(app: Application, name: str) -> User:
+def user_named(app: Application, name: str) -> User:
     return roles.read(app.settings.access).person({"sub": name})
 
 
 @pytest.fixture
 def of(app) -> Callable[[str], Application]:
     made: dict[str, Application] = {}
-    return lambda name: made.setdefault(name, app.for_user(person(app, name)))
+    return lambda name: made.setdefault(name, app.for_user(user_named(app, name)))
 
 
 def done(app: Application, config: SimulationConfig = SMALL) -> str:
-    """A run of somebody that a worker has ended, with its tagger."""
+    """Submit and finish a run with a model, as a worker would."""
     identity = app.runs.submit(config).run_id
     store = app._context.all_users_store
     claim = store.claim(identity, "here")
@@ -107,13 +106,13 @@ READS = {
     "runs": {"resume"},
     "tagging": {"available_models", "tag"},
 }
-"""Methods by service that change nothing that the user did not charge or log."""
+"""Read-only methods by service, and methods that change only what the user charged or logged."""
 UNCHECKED = {"budgets.charge", "models.remove"}
-"""Methods that other services call once they have asked for permission."""
+"""Methods that other services call after a permission check."""
 
 
-def test_each_method_of_a_service_is_known_to_change_something_or_not(app):
-    """A new method belongs to one of the tables above, and is tried in the tests below."""
+def test_every_service_method_is_classified(app):
+    """Every new method belongs to one of the tables above, and the tests below exercise it."""
     public = {
         f"{service}.{name}"
         for service in READS
@@ -126,7 +125,7 @@ def test_each_method_of_a_service_is_known_to_change_something_or_not(app):
 
 
 @pytest.mark.parametrize("name", sorted(CHANGES))
-def test_a_viewer_changes_nothing(name, app, of):
+def test_viewer_cannot_change_anything(name, app, of):
     run = done(of("rita"))
     of("rita").access.share("run", run, shared=True)
     corpus = upload(of("rita"))
@@ -151,7 +150,7 @@ def test_a_viewer_changes_nothing(name, app, of):
     assert app.access.audit_log()[0].refused
 
 
-def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(app, of):
+def test_lost_role_is_effective_at_once(app, of):
     rita = of("rita")
     rita.runs.submit(SMALL)
     app.settings.access.write_text(text('admin = ["ada"]\nclaim = "sub"'))
@@ -161,14 +160,14 @@ def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(app, of):
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Of a tagger that was kept: whose it is."""
+class SavedModel:
+    """A saved model that identifies its run."""
 
     run_id: str
 
 
 class TestRuns:
-    def test_of_somebody_else_are_not_there_by_any_way(self, app, of):
+    def test_other_users_cannot_access_them(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         run = done(rita)
         rita.runs.write_note(run, "mine")
@@ -205,28 +204,28 @@ class TestRuns:
         assert of("ada").queries.get(run) == rita.queries.get(run) == app.queries.get(run)
         assert rita.models.sizes() == {run: 8}
 
-    def test_a_tagger_that_is_shared_can_be_used(self, app, of, monkeypatch):
+    def test_shared_model_can_be_loaded(self, app, of, monkeypatch):
         run = done(of("rita"))
         of("rita").access.share("run", run, shared=True)
         loaded = []
-        monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: loaded.append(path) or Kept(run)))
-        assert of("vera").models.load(run) == Kept(run)
+        monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: loaded.append(path) or SavedModel(run)))
+        assert of("vera").models.load(run) == SavedModel(run)
         assert [path.name for path in loaded] == [paths.model_name(run).rpartition("/")[2]]
         assert of("vera").models.sizes() == {run: 8}
         assert of("vera").queries.find(SMALL).run_id == run
         of("rita").access.share("run", run, shared=False)
         assert of("vera").models.sizes() == {}
 
-    def test_who_asks_for_the_same_has_it_at_once_and_it_is_computed_once(self, app, of):
+    def test_equal_submission_shares_one_computation(self, app, of):
         run = done(of("rita"))
         assert of("rudi").runs.submit(SMALL).state == RunState.DONE
         assert of("rudi").queries.get(run) == of("rita").queries.get(run)
         of("rita").runs.delete(run)
-        assert of("rudi").models.sizes() == {run: 8}  # nothing of it is taken from him
+        assert of("rudi").models.sizes() == {run: 8}  # his access remains
         of("rudi").runs.delete(run)
         assert app.models.sizes() == {}
 
-    def test_one_person_fills_neither_the_queue_nor_the_disk(self, of):
+    def test_runs_and_uploads_per_user_are_limited(self, of):
         rita = of("rita")
         rita.runs.submit_all([replace(SMALL, seed=seed) for seed in range(3)])
         with pytest.raises(NotAllowed, match="rita has 3 runs"):
@@ -236,31 +235,31 @@ class TestRuns:
         upload(rita, "b.conll")
         for name in rita.corpora.own():
             rita.access.share("corpus", name, shared=True)
-        upload(of("rudi"), "c.conll")  # what others share is none of his
+        upload(of("rudi"), "c.conll")  # corpora shared by others do not count as his
         assert len(of("rudi").corpora.own()) == 1
         with pytest.raises(NotAllowed, match=r"rita has 2 corpora, .*delete one"):
             upload(rita, "c.conll")
 
-    def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, app, of, monkeypatch):
+    def test_concurrent_uploads_respect_the_limit(self, app, of, monkeypatch):
         rita, meet = of("rita"), threading.Barrier(2)
         upload(rita, "first.conll", OTHERS)
         read = corpus_import.read
 
         def read_together(*given):
             found = read(*given)
-            meet.wait(60)  # both were let in, and none is kept yet
+            meet.wait(60)  # both passed the check before either was saved
             return found
 
         monkeypatch.setattr(corpus_import, "read", read_together)
 
-        def kept(title: str) -> str:
+        def upload_or_error(title: str) -> str:
             try:
                 return upload(rita, f"{title}.conll", f"{title} O\n\n".encode() + COLUMNS)
             except NotAllowed as refused:
                 return str(refused)
 
         with ThreadPoolExecutor(2) as both:
-            name, refusal = sorted(both.map(kept, ["second", "third"]))
+            name, refusal = sorted(both.map(upload_or_error, ["second", "third"]))
         assert refusal.startswith("rita has 2 corpora, ")
         assert rita.corpora.own() == {"my-first", name}
         home = app.settings.home
@@ -269,7 +268,7 @@ class TestRuns:
         for folder in ("layouts", "overlaps"):
             assert {path.name[:16] for path in (home / folder).iterdir()} == worked_out, folder
 
-    def test_a_repetition_belongs_to_whoever_asked_for_it(self, of):
+    def test_rerun_belongs_to_its_submitter(self, of):
         run = done(of("rita"))
         of("rita").access.share("run", run, shared=True)
         again = of("rudi").runs.resubmit(SMALL).run_id
@@ -279,7 +278,7 @@ class TestRuns:
 
 
 class TestCorpora:
-    def test_of_somebody_else_are_not_there_by_any_way(self, app, of):
+    def test_other_users_cannot_access_them(self, app, of):
         name = upload(of("rita"))
         config = replace(SMALL, corpus=name)
         rudi = of("rudi")
@@ -315,7 +314,7 @@ class TestCorpora:
         assert of("rita").corpora.train_sentences(name) == app.corpora.train_sentences(name) > 0
         assert of("rita").corpora.training_sentences(name, [0])[0].tokens
 
-    def test_of_one_name_are_told_apart_and_neither_is_written_over(self, of):
+    def test_equal_titles_get_distinct_names(self, of):
         rita, rudi = of("rita"), of("rudi")
         hers, his = upload(rita), upload(rudi, content=OTHERS)
         assert hers != his
@@ -329,7 +328,7 @@ class TestCorpora:
             rudi.corpora.rename(his, "news")
         assert rita.queries.corpus(replace(SMALL, corpus=hers)).load().train[0].tokens[3] == "Ulm"
 
-    def test_of_one_content_are_one_and_stay_until_the_last_has_let_go(self, app, of):
+    def test_equal_content_is_stored_once_until_last_owner_deletes_it(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         name = upload(rita)
         assert upload(rudi) == name
@@ -341,7 +340,7 @@ class TestCorpora:
         with pytest.raises(CorpusError):
             app.corpora.train_sentences(name)
 
-    def test_a_shared_one_can_be_trained_on_and_runs_on_it_stay_their_owners(self, app, of):
+    def test_runs_on_shared_corpus_belong_to_their_submitter(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         name = upload(rita)
         rita.access.share("corpus", name, shared=True)
@@ -357,27 +356,27 @@ class TestCorpora:
         assert rudi.queries.status(run).state == RunState.QUEUED
         assert app.access.audit_log()[0].action == "delete corpus"
 
-    def test_an_admin_may_delete_anybodys(self, app, of):
+    def test_admin_can_delete_corpora_of_other_users(self, app, of):
         name = upload(of("rita"))
         run = of("rita").runs.submit(replace(SMALL, corpus=name, data_fraction=1.0)).run_id
         of("ada").corpora.delete(name)
         for who in (app, of("rita")):
             with pytest.raises(RunNotFound):
                 who.queries.status(run)
-        assert upload(of("rudi"), content=OTHERS) == name  # the name is free, and nothing of hers goes with it
+        assert upload(of("rudi"), content=OTHERS) == name  # the name is free, and her access does not carry over
         with pytest.raises(CorpusError):
             of("rita").corpora.train_sentences(name)
 
 
 class TestBudgets:
-    def test_of_a_public_corpus_is_an_admins_to_set(self, of):
+    def test_only_admin_sets_budget_of_public_corpus(self, of):
         with pytest.raises(NotAllowed, match=r"rita .*role admin\b"):
             of("rita").budgets.set_total("synthetic", 3.0)
         of("ada").budgets.set_total("synthetic", 3.0)
         name = upload(of("rita"))
         assert of("rita").budgets.set_total(name, 3.0).budget.epsilon == 3.0
 
-    def test_counts_the_runs_of_all_and_names_ones_own_alone(self, of):
+    def test_budget_counts_all_runs_but_names_only_own(self, of):
         of("ada").budgets.set_total("synthetic", 10.0)
         of("rita").runs.submit(SMALL)
         hers, his = (of(name).budgets.state("synthetic") for name in ("rita", "rudi"))
@@ -388,7 +387,7 @@ class TestBudgets:
         with pytest.raises(BudgetExceeded):
             of("rudi").runs.submit(replace(SMALL, privacy=replace(SMALL.privacy, noise_multiplier=0.3)))
 
-    def test_counts_what_others_ran_before_there_was_one(self, of):
+    def test_new_budget_counts_earlier_runs_of_others(self, of):
         of("rita").runs.submit(SMALL)
         (booking,) = of("ada").budgets.set_total("synthetic", 10.0).bookings
         assert "before there was" in booking.what
@@ -401,8 +400,8 @@ class TestBudgets:
         assert booking.what == budget_service._OTHERS
 
 
-class TestTheLog:
-    def test_says_who_did_what(self, app, of):
+class TestAuditLog:
+    def test_lists_user_action_and_refusal(self, app, of):
         of("rita").access.note_sign_in()
         run = of("rita").runs.submit(SMALL).run_id
         of("rita").runs.cancel(run)
@@ -425,7 +424,7 @@ class TestTheLog:
             with pytest.raises(NotAllowed, match=r"\blog\b.*\badmins\b"):
                 of(name).access.audit_log()
 
-    def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
+    def test_is_empty_without_sign_in(self, trained_settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         alone = Application(trained_settings)
         alone.runs.submit(SMALL)

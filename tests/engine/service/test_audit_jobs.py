@@ -1,4 +1,4 @@
-"""Audits in the background: of a finished run, beside it, and never among results."""
+"""Background audits of finished runs, stored separately from results."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.engine.service.test_run_service import SMALL
 
 @pytest.fixture
 def app(trained_settings, monkeypatch):
-    """Runs that wait until a test computes them; audits are small."""
+    """Return an application whose runs wait until a test computes them, with small audits."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     monkeypatch.setattr(applicability, "CANARIES", 40)
     monkeypatch.setattr(applicability, "REFERENCES", 3)
@@ -31,7 +31,7 @@ def done(app: Application, config: SimulationConfig):
     return app.queries.get(identity)
 
 
-def test_a_finished_run_is_attacked_and_stays_what_it_is(app):
+def test_audit_leaves_the_run_unchanged(app):
     with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bfinished\b"):
         app.audits.submit(app.queries.get(app.runs.submit(SMALL).run_id))
     run = done(app, SMALL)
@@ -53,7 +53,7 @@ def test_a_finished_run_is_attacked_and_stays_what_it_is(app):
     assert app.audits.submit(run).state == RunState.QUEUED, "it can be measured again"
 
 
-def test_an_audit_that_was_stopped_leaves_nothing(app):
+def test_cancelled_audit_leaves_no_result(app):
     run = done(app, SMALL)
     identity = app.audits.submit(run).run_id
     app.runs.cancel(identity)
@@ -62,19 +62,19 @@ def test_an_audit_that_was_stopped_leaves_nothing(app):
     assert app.audits.all() == {}
 
 
-def test_progress_is_of_the_whole(app, monkeypatch):
+def test_progress_covers_the_whole_audit(app, monkeypatch):
     from engine.experiments import audits
 
-    told: list[tuple[str, float]] = []
-    audits.audit(SMALL, app.settings, 40, 3, command="", tell=lambda *now: told.append(now))
-    shares = [share for _, share in told]
+    progress: list[tuple[str, float]] = []
+    audits.audit(SMALL, app.settings, 40, 3, command="", tell=lambda *now: progress.append(now))
+    shares = [share for _, share in progress]
     assert shares == sorted(shares)
     assert shares[0] >= 0
     assert 0.9 < shares[-1] <= 1
-    assert len({stage for stage, _ in told}) > 4
+    assert len({stage for stage, _ in progress}) > 4
 
 
-def test_what_nobody_attacks_is_told_before(app):
+def test_inapplicable_attacks_are_known_in_advance(app):
     several = replace(SMALL, federation=FederationConfig(clients=2))
     assert applicability.usual(several) == (0, 3)
     assert applicability.trainings(0, 3) == 2.0
@@ -83,7 +83,7 @@ def test_what_nobody_attacks_is_told_before(app):
     assert applicability.usual(layered) == (0, 3)
 
 
-def test_an_audit_is_a_look_at_a_corpus_with_a_budget(app):
+def test_audit_is_listed_as_unprotected_access(app):
     run = done(app, SMALL)
     app.budgets.set_total("synthetic", 50.0)
     app.audits.submit(run)

@@ -1,4 +1,4 @@
-"""Budgets at the door: runs are booked on what their corpora hold, whatever these are called."""
+"""Privacy budgets in the service: runs are charged by the content of their corpora, regardless of corpus names."""
 
 from dataclasses import replace
 
@@ -19,14 +19,14 @@ CONFIG = SimulationConfig.from_flat(
 
 @pytest.fixture
 def app(settings, monkeypatch):
-    """Runs that wait: nobody computes them."""
+    """Return an application whose runs stay queued."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     made = Application(settings)
     yield made
     made.close()
 
 
-def test_a_run_is_booked_before_its_first_step_and_another_is_refused(app):
+def test_run_is_charged_on_submit_and_excess_is_refused(app):
     now = app.budgets.set_total("synthetic", 2.0)
     assert (now.share, now.budget.unit, now.budget.delta) == (0, "sentence", 1e-5)
     app.runs.submit(CONFIG)
@@ -42,7 +42,7 @@ def test_a_run_is_booked_before_its_first_step_and_another_is_refused(app):
     assert app.budgets.state("synthetic").share == 0, "nobody had begun"
 
 
-def test_runs_without_noise_are_listed(app):
+def test_runs_without_noise_are_unprotected_accesses(app):
     app.budgets.set_total("synthetic", 2.0)
     app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = app.budgets.state("synthetic")
@@ -50,7 +50,7 @@ def test_runs_without_noise_are_listed(app):
     assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a privacy guarantee"))
 
 
-def test_what_ran_before_counts_when_a_budget_is_set(app):
+def test_new_budget_counts_earlier_runs(app):
     app.runs.submit(CONFIG)
     app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = app.budgets.set_total("synthetic", 3.0)
@@ -67,7 +67,7 @@ def test_what_ran_before_counts_when_a_budget_is_set(app):
         app.budgets.set_total("synthetic", 6.0, unit="client")
 
 
-def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(app):
+def test_earlier_run_with_failed_check_is_unprotected_access(app):
     identity = app.runs.submit(CONFIG).run_id
     claim = app._context.store.claim(identity, "here")
     app._context.store.append(claim, replace(record(0, faults=("It cheats.",)), step=5, steps_total=50))
@@ -79,7 +79,7 @@ def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(app
     assert all(part in look.what for part in ("before there was", "failed its noise check", "no privacy guarantee"))
 
 
-def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(app):
+def test_earlier_audit_is_unprotected_access_and_run_stays_charged(app):
     identity = app.runs.submit(CONFIG).run_id
     store = app._context.store
     claim = store.claim(identity, "here")
@@ -94,7 +94,7 @@ def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(app):
     assert app.budgets.state("synthetic").share == now.share > 0
 
 
-def test_published_runs_are_listed_once(app, monkeypatch):
+def test_published_runs_are_one_unprotected_access(app, monkeypatch):
     shown = Run(run_id="p", config=CONFIG, status=RunStatus(run_id="p", state=RunState.DONE), published=True)
     elsewhere = replace(shown, config=replace(CONFIG, corpus="ade"))
     monkeypatch.setattr(app.queries, "published", lambda: [shown, shown, elsewhere])
@@ -105,7 +105,7 @@ def test_published_runs_are_listed_once(app, monkeypatch):
     assert [each.what for each in app.budgets.state("synthetic").looks] == [look.what]
 
 
-def test_splits_of_a_corpus_and_other_names_share_its_budget(app, data_dir):
+def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
     app = Application(replace(app.settings, data_dir=data_dir))
     app.budgets.set_total("ade", 3.0)
     config = replace(CONFIG, training=TrainingConfig(batch_size=1024, epochs=5, learning_rate=0.1))
@@ -122,7 +122,7 @@ def test_splits_of_a_corpus_and_other_names_share_its_budget(app, data_dir):
     app.close()
 
 
-def test_what_ran_before_counts_whatever_the_corpus_was_called(app):
+def test_earlier_runs_count_by_corpus_content(app):
     text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
     other, _ = app.corpora.add("other.conll", text.replace(b"Anna", b"Ada"))
@@ -133,7 +133,7 @@ def test_what_ran_before_counts_whatever_the_corpus_was_called(app):
     assert booking.run == app.queries.runs_of(first)[0].run_id
 
 
-def test_of_a_budget_of_clients_sentences_are_refused(app):
+def test_client_budget_refuses_sentence_level_runs(app):
     app.budgets.set_total("synthetic", 8.0, unit="client")
     with pytest.raises(BudgetExceeded, match="nothing to a client"):
         app.runs.submit(CONFIG)
@@ -143,8 +143,9 @@ WHOLE = {"clients": 5, "rounds": 2, "mechanism": "dp-fedavg", "noise_multiplier"
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"clients": 6}, {"partition": "unequal"}, {"data_fraction": 0.9}])
-def test_of_a_budget_of_clients_other_clients_are_refused(app, changes):
-    """Each of theirs has sentences of several of the first ones: it is a group of clients to the run before."""
+def test_client_budget_refuses_other_partitions(app, changes):
+    """Each other client has sentences of several of the first clients, so it is a group of clients to the earlier
+    run."""
     first = SimulationConfig.from_flat({"tagger": "linear-crf", "features": "vectors", **WHOLE})
     other = SimulationConfig.from_flat(first.flat() | changes)
     app.budgets.set_total("synthetic", 60.0, unit="client")
@@ -157,7 +158,7 @@ def test_of_a_budget_of_clients_other_clients_are_refused(app, changes):
     assert app.budgets.state("synthetic").booked == pytest.approx(2.5 * before)
 
 
-def test_what_different_clients_lost_before_has_no_sum(app):
+def test_client_budget_is_refused_after_runs_with_different_clients(app):
     for seed in (0, 1):
         app.runs.submit(
             SimulationConfig.from_flat({"tagger": "linear-crf", "features": "vectors", "seed": seed, **WHOLE})
@@ -176,13 +177,13 @@ def test_what_different_clients_lost_before_has_no_sum(app):
         ({"epsilon": 1.0, "unit": "person"}, "unit='person', expected one of sentence, client"),
     ],
 )
-def test_totals_that_cannot_be_are_named(app, values, words):
+def test_invalid_total_is_rejected(app, values, words):
     with pytest.raises(InvalidConfig, match=words):
         app.budgets.set_total("synthetic", **values)
     assert app.budgets.state("synthetic").budget is None
 
 
-def test_what_could_still_be_run_shrinks(app):
+def test_affordable_runs_decrease_after_a_charge(app):
     now = app.budgets.set_total("synthetic", 3.0)
     before = {each.title: each.times for each in app.budgets.affordable_runs(now)}
     assert before["recommended settings, ε = 1"] >= 2
@@ -192,8 +193,8 @@ def test_what_could_still_be_run_shrinks(app):
     assert after["recommended settings, ε = 1"] < before["recommended settings, ε = 1"]
 
 
-def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(app):
-    """With noise from the operating system the draw of the plan is not that of the run."""
+def test_system_noise_is_charged_for_all_rounds(app):
+    """With noise from the operating system, the run draws other rounds than the plan."""
     app.budgets.set_total("synthetic", 100.0)
     config = SimulationConfig.from_flat(
         {"tagger": "linear-crf", "features": "vectors", "clients": 5, "rounds": 4, "participants": 1, "epochs": 1.0}
@@ -210,7 +211,7 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(app):
     assert shares["seeded"] < shares["system"]
 
 
-def test_what_a_run_would_take_is_told_before_it_is_asked_for(app):
+def test_preview_states_the_charge(app):
     assert app.budgets.preview(CONFIG) == ""
     app.budgets.set_total("synthetic", 2.0)
     assert all(part in app.budgets.preview(CONFIG) for part in ("budget of synthetic", " 0% is spent."))
@@ -229,8 +230,8 @@ def test_what_a_run_would_take_is_told_before_it_is_asked_for(app):
         ({"epochs": 1.0, "sampling": "shuffle", "batch_size": 440}, True),
     ],
 )
-def test_a_run_that_was_stopped_counts_what_it_cost_whom_it_cost_most(app, values, whole):
-    """Who is in the first piece, or in the first of an epoch's fixed batches, has paid all after a tenth of the
+def test_stopped_run_is_charged_at_worst_case(app, values, whole):
+    """A sentence in the first piece, or in the first fixed batch of an epoch, has its full cost after a tenth of the
     steps."""
     app.budgets.set_total("synthetic", 8.0)
     config = SimulationConfig.from_flat(CONFIG.flat() | {"noise_multiplier": 40.0} | values)

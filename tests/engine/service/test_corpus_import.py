@@ -1,4 +1,4 @@
-"""A corpus of one's own: read in a process of its own, renamed, deleted with all that came of it."""
+"""Uploaded corpora: read in a separate process, renamed, and deleted with everything derived from them."""
 
 import dataclasses
 import os
@@ -22,17 +22,19 @@ SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for
 
 
 TWO = {"notes": SENTENCES, "other": SENTENCES.replace("lives", "sings")}
-"""Two corpora with names in common."""
+"""Two corpora with shared entities."""
 
 
-def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkeypatch):
-    app, told = Application(settings), []
-    name, found = app.corpora.add("Case notes.conll", SENTENCES.encode(), told.append)
+def test_upload_reports_progress_and_fills_caches(settings, monkeypatch):
+    app, progress = Application(settings), []
+    name, found = app.corpora.add("Case notes.conll", SENTENCES.encode(), progress.append)
     assert name == "my-case-notes"
     assert found.sentences == (48, 6, 6)
     assert found.names == {"PER": 60, "LOC": 60}
     assert found.first == "[Rosa PER] lives in [New Ulm LOC]"
-    assert all(part in stage for part, stage in zip(("sentences and tags", "names", "fitted on"), told, strict=True))
+    assert all(
+        part in stage for part, stage in zip(("sentences and tags", "names", "fitted on"), progress, strict=True)
+    )
     monkeypatch.setattr(corpus.CorpusHandle, "load", lambda self: pytest.fail("it was read"))
     config = dataclasses.replace(SMALL, corpus=name, features="contextual")
     assert app.corpora.train_sentences(name) == 48
@@ -41,7 +43,7 @@ def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkey
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x00", b"a O\n" * 20, b"a B-PER extra\nb O\n"])
-def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
+def test_bad_file_is_named_and_not_saved(settings, data):
     with pytest.raises(CorpusError) as refused:
         Application(settings).corpora.add("bad & odd.conll", data)
     assert str(refused.value).startswith("bad & odd.conll")
@@ -49,7 +51,7 @@ def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
     assert not list((settings.home / "corpora").iterdir())
 
 
-def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch):
+def test_import_memory_is_limited(settings, monkeypatch):
     program = "import sys; from engine.service import corpus_import as c; c.BYTES = 500_000_000; sys.exit(c.main())"
     honest = corpus_import.subprocess.Popen
 
@@ -62,14 +64,14 @@ def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch)
         Application(settings).corpora.add("notes.conll", many)
 
 
-def test_one_that_takes_too_long_is_given_up(settings, monkeypatch):
+def test_import_time_is_limited(settings, monkeypatch):
     monkeypatch.setattr(corpus_import, "SECONDS", 0.01)
     with pytest.raises(CorpusError, match="could not be read"):
         Application(settings).corpora.add("notes.conll", SENTENCES.encode())
 
 
-def asked(app: Application, name: str, masked: float = 0.0) -> str:
-    """A run on a corpus that waits, with what pages work out before it."""
+def queue_run(app: Application, name: str, masked: float = 0.0) -> str:
+    """Queue a run on a corpus, and compute the files that pages compute beforehand."""
     config = dataclasses.replace(SMALL, corpus=name, data_fraction=1.0)
     if masked:
         config = dataclasses.replace(with_noise(config, 0.0), federation=FederationConfig(masked=masked))
@@ -82,22 +84,22 @@ def asked(app: Application, name: str, masked: float = 0.0) -> str:
     return identity
 
 
-def done(app: Application, name: str) -> str:
-    identity = asked(app, name)
+def finish_run(app: Application, name: str) -> str:
+    identity = queue_run(app, name)
     compute(identity, app.settings, "here")
     assert app.queries.status(identity).state == RunState.DONE
     return identity
 
 
-class TestItsEnd:
+class TestDeletion:
     @pytest.fixture
     def kept(self, trained_settings):
-        """A corpus with a run on it."""
+        """Return a corpus with a run on it."""
         app = Application(trained_settings)
         name, _ = app.corpora.add("notes.conll", SENTENCES.encode())
-        return app, name, done(app, name)
+        return app, name, finish_run(app, name)
 
-    def test_nothing_of_it_remains(self, kept, trained_settings):
+    def test_delete_removes_all_derived_files(self, kept, trained_settings):
         app, name, identity = kept
         checksum = app.queries.corpus(app.queries.get(identity).config).checksum[:16]
         known = (checksum, identity, name)
@@ -107,43 +109,45 @@ class TestItsEnd:
         assert app.queries.runs_of(name) == []
         assert name not in {info.name for info in app.corpora.all()}
 
-    def test_nothing_remains_of_its_splits_and_of_what_it_was_joined_with(self, settings):
+    def test_delete_removes_files_of_splits_and_joined_corpora(self, settings):
         settings = dataclasses.replace(settings, shared="memory://ends")
         app = Application(settings)
         (name, _), (other, _) = (app.corpora.add(f"{title}.conll", text.encode()) for title, text in TWO.items())
         joined = f"{name}@4{JOIN}{other}"
-        on = {asked(app, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")}
-        on.add(asked(app, joined, masked=0.5))
-        apart = asked(app, other)
-        folders = {each.partition("/")[0] for each in _there(settings)}
+        on = {
+            queue_run(app, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")
+        }
+        on.add(queue_run(app, joined, masked=0.5))
+        apart = queue_run(app, other)
+        folders = {each.partition("/")[0] for each in _derived_files(settings)}
         assert folders == {"layouts", "overlaps", "platforms", "corpora-by-checksum"}
         assert {run.run_id for run in app.queries.runs_of(name)} == on
         assert {run.run_id for run in app.queries.runs_of(other)} > {apart}
         theirs = [corpus.resolve(each, settings).checksum[:16] for each in (other, "synthetic")]
         app.corpora.delete(name)
-        left = _there(settings)
+        left = _derived_files(settings)
         assert {each.partition("/")[0] for each in left} == folders - {"platforms"}
         assert [each for each in left if not any(checksum in each for checksum in theirs)] == []
         assert [run.run_id for run in app.queries.runs_of()] == [apart]
 
-    def test_nothing_remains_of_a_split_that_a_worker_trained_on(self, kept, trained_settings):
+    def test_delete_removes_files_of_trained_split(self, kept, trained_settings):
         app, name, _ = kept
         checksum = corpus.resolve(f"{name}@3", trained_settings).checksum[:16]
-        known = (done(app, f"{name}@3"), checksum)
+        known = (finish_run(app, f"{name}@3"), checksum)
         assert len({Path(path).parent.name for path in _named(trained_settings.home, known)}) > 3
         app.corpora.delete(name)
         assert _named(trained_settings.home, known) == []
 
-    def test_nothing_remains_where_what_it_was_joined_with_is_gone(self, settings):
+    def test_delete_removes_joined_files_without_the_other_corpus(self, settings):
         app = Application(settings)
         (name, _), (other, _) = (app.corpora.add(f"{title}.conll", text.encode()) for title, text in TWO.items())
-        asked(app, f"{name}@4{JOIN}{other}")
+        queue_run(app, f"{name}@4{JOIN}{other}")
         (settings.home / "corpora" / f"{other}.conll").unlink()
         assert len(list((settings.home / "platforms").iterdir())) == 1
         app.corpora.delete(name)
         assert list((settings.home / "platforms").iterdir()) == []
 
-    def test_a_run_takes_its_audit_along(self, kept, trained_settings):
+    def test_deleted_run_deletes_its_audit(self, kept, trained_settings):
         app, name, identity = kept
         audit = Audit(
             run_id=identity,
@@ -155,7 +159,7 @@ class TestItsEnd:
         )
         for number, end in enumerate((lambda: app.runs.delete(identity), lambda: app.corpora.delete(name))):
             if number:
-                assert done(app, name) == identity
+                assert finish_run(app, name) == identity
             app.audits.save(audit)
             assert app.audits.all() == {identity: audit}
             end()
@@ -163,16 +167,16 @@ class TestItsEnd:
             assert _named(trained_settings.home, (identity,)) == []
 
     @pytest.mark.parametrize("called", ["{}@3", "{}@3 + synthetic", "synthetic + {}@3"])
-    def test_a_name_stays_while_runs_on_a_split_are_called_by_it(self, called, settings):
+    def test_rename_is_refused_while_split_has_runs(self, called, settings):
         app = Application(settings)
         name, _ = app.corpora.add("notes.conll", SENTENCES.encode())
-        identity = asked(app, called.format(name))
+        identity = queue_run(app, called.format(name))
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             app.corpora.rename(name, "Letters")
         app.runs.delete(identity)
         assert app.corpora.rename(name, "Letters") == "my-letters"
 
-    def test_a_name_stays_while_runs_are_called_by_it(self, kept):
+    def test_rename_is_refused_while_corpus_has_runs(self, kept):
         app, name, identity = kept
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             app.corpora.rename(name, "Letters")
@@ -180,7 +184,7 @@ class TestItsEnd:
         assert app.corpora.rename(name, "Letters of 1904") == "my-letters-of-1904"
         assert app.corpora.train_sentences("my-letters-of-1904") == 48
 
-    def test_a_name_that_is_taken_is_refused_and_only_own_corpora_end(self, kept):
+    def test_rename_to_taken_name_and_delete_of_public_corpus_are_refused(self, kept):
         app, name, identity = kept
         app.runs.delete(identity)
         app.corpora.add("other.conll", SENTENCES.encode())
@@ -191,20 +195,21 @@ class TestItsEnd:
                 app.corpora.delete(strange)
             with pytest.raises(CorpusError):
                 app.corpora.rename(strange, "mine")
-        public = asked(app, "synthetic")
+        public = queue_run(app, "synthetic")
         with pytest.raises(CorpusError, match="corpus='synthetic' is none"):
             app.corpora.delete("synthetic")
         assert [run.run_id for run in app.queries.runs_of()] == [public]
 
 
 def _named(home: Path, words: tuple[str, ...]) -> list[str]:
-    """All that lies below and is called by one of these; links are followed: encoded corpora are shared by tests."""
+    """Return the paths below with one of these words in the name; links are followed, since tests share encoded
+    corpora."""
     every = [Path(folder, name) for folder, below, files in os.walk(home, followlinks=True) for name in below + files]
     return [str(path) for path in every if any(word in path.name for word in words)]
 
 
-def _there(settings: Settings) -> list[str]:
-    """All that was worked out from sentences, here and where runs share their files, by folder and name."""
+def _derived_files(settings: Settings) -> list[str]:
+    """Return the files derived from sentences, local and shared, by folder and name."""
     folders = ("characters", "corpora-by-checksum", "encoded", "layouts", "overlaps", "platforms")
     shared = [each.removeprefix("/ends/") for each in fsspec.filesystem("memory").find("/ends")]
     here = settings.artefacts.folder

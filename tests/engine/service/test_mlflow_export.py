@@ -1,4 +1,4 @@
-"""Many sessions that follow one run ask the database once for all of them."""
+"""Sessions that follow one run share its database queries."""
 
 import pytest
 
@@ -11,14 +11,14 @@ from tests.engine.factories import SMALL, record
 
 @pytest.fixture
 def clock(monkeypatch):
-    hand = [1000.0]
-    monkeypatch.setattr(run_queries.time, "monotonic", lambda: hand[0])
-    return hand
+    now = [1000.0]
+    monkeypatch.setattr(run_queries.time, "monotonic", lambda: now[0])
+    return now
 
 
 @pytest.fixture
 def followed(settings):
-    """The door, what a worker may write, and the run as it is found first."""
+    """Return the application, the store with a worker's claim, and the first state of the run."""
     settings.home.mkdir()
     app, store = Application(settings), RunStore(settings.store_url)
     identity = app.queries.identity(SMALL)
@@ -30,21 +30,21 @@ def followed(settings):
     app.close()
 
 
-def test_one_look_serves_all_until_it_is_old(followed, clock, monkeypatch):
+def test_refresh_queries_the_store_once_per_second(followed, clock, monkeypatch):
     app, store, claim, run = followed
-    asked = []
+    queries = []
     status = app._context.store.status
-    monkeypatch.setattr(app._context.store, "status", lambda identity: asked.append(identity) or status(identity))
+    monkeypatch.setattr(app._context.store, "status", lambda identity: queries.append(identity) or status(identity))
     store.append(claim, record(1))
     assert [len(app.queries.refresh(run).records) for _ in range(100)] == [2] * 100
-    assert len(asked) == 1
+    assert len(queries) == 1
     store.append(claim, record(2))
     clock[0] += 1.0
     assert app.queries.refresh(run).records == (record(0), record(1), record(2))
-    assert len(asked) == 2
+    assert len(queries) == 2
 
 
-def test_who_has_seen_more_than_the_last_look_keeps_it(followed, clock):
+def test_refresh_keeps_newer_records(followed, clock):
     app, store, claim, run = followed
     app.queries.refresh(run)
     store.append(claim, record(1))
@@ -52,19 +52,19 @@ def test_who_has_seen_more_than_the_last_look_keeps_it(followed, clock):
     assert len(app.queries.refresh(further).records) == 2
 
 
-def test_who_cancels_sees_it_at_once(followed, clock):
+def test_cancel_invalidates_the_cached_status(followed, clock):
     app, _, _, run = followed
     assert app.queries.refresh(run).status.state == RunState.RUNNING
     app.runs.cancel(run.run_id)
     assert app.queries.refresh(run).status.state == RunState.CANCELLED
 
 
-def test_a_database_that_does_not_answer_is_asked_once_for_all(followed, clock, monkeypatch):
+def test_unavailable_store_is_queried_once_per_second(followed, clock, monkeypatch):
     app, store, claim, run = followed
-    asked = []
+    queries = []
 
     def away(identity):
-        asked.append(identity)
+        queries.append(identity)
         raise StoreUnavailable("The database is away.")
 
     with monkeypatch.context() as patch:
@@ -72,7 +72,7 @@ def test_a_database_that_does_not_answer_is_asked_once_for_all(followed, clock, 
         for _ in range(50):
             with pytest.raises(StoreUnavailable, match="is away"):
                 app.queries.refresh(run)
-    assert len(asked) == 1
+    assert len(queries) == 1
     store.append(claim, record(1))
     clock[0] += 1.0
     assert len(app.queries.refresh(run).records) == 2

@@ -1,4 +1,4 @@
-"""Plans over all runs of a home: which content of a corpus counts, what a next run costs, and how all of it reads."""
+"""Plans over all runs of a home: relevant corpus content, privacy cost of the next run, and texts."""
 
 import json
 import math
@@ -34,12 +34,12 @@ def overviews(*found) -> list[Overview]:
     return [Overview(run, last, "") for run, last in found]
 
 
-def wanted(f1: float = 0.6, **fields) -> Target:
+def target(f1: float = 0.6, **fields) -> Target:
     return Target(**({"corpus": CORPUS, "thresholds": (Threshold(Measure(), f1),)} | fields))
 
 
-def line(**fields) -> list[Overview]:
-    """Two settings of a recipe with five seeds each."""
+def two_configs(**fields) -> list[Overview]:
+    """Return two configurations of one family with five seeds each."""
     return overviews(
         *(
             made(value + 0.01 * (seed - 2), epsilon=epsilon, seed=seed, seconds=20.0, corpus=CORPUS, **fields)
@@ -49,8 +49,8 @@ def line(**fields) -> list[Overview]:
     )
 
 
-def test_a_next_run_has_the_smallest_noise_that_the_accountant_allows(app):
-    plan = planner.plan(app, wanted(epsilon=3.0), line())
+def test_next_run_has_the_smallest_allowed_noise(app):
+    plan = planner.plan(app, target(epsilon=3.0), two_configs())
     (found,) = plan.next_runs
     assert found.candidate.rule == FROM_CURVE
     assert found.candidate.epsilon == 2.0
@@ -67,9 +67,9 @@ def test_a_next_run_has_the_smallest_noise_that_the_accountant_allows(app):
 
 
 def test_next_runs_exclude_slow_and_unpriced_candidates(app):
-    assert planner.plan(app, wanted(epsilon=3.0, seconds=19.0), line()).next_runs == ()
-    here = line(clients=5, partition="document")
-    plan = planner.plan(app, wanted(epsilon=3.0), here)
+    assert planner.plan(app, target(epsilon=3.0, seconds=19.0), two_configs()).next_runs == ()
+    here = two_configs(clients=5, partition="document")
+    plan = planner.plan(app, target(epsilon=3.0), here)
     assert (plan.next_runs, plan.unpriced) == ((), 1), "who holds how much only the corpus tells, which is not here"
     assert "depends on the corpus" in " ".join(words.explanations(plan))
 
@@ -78,7 +78,7 @@ def test_more_seeds_are_recommended_with_their_epsilon(app):
     found = overviews(
         *(made(value, epsilon=1.0, seed=seed, corpus=CORPUS) for seed, value in enumerate((0.52, 0.54, 0.56)))
     )
-    plan = planner.plan(app, wanted(0.525), found)
+    plan = planner.plan(app, target(0.525), found)
     (more,) = plan.next_runs
     assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
     assert "F1 ≥ 0.525 can be reached" in words.answer_text(plan)
@@ -86,36 +86,36 @@ def test_more_seeds_are_recommended_with_their_epsilon(app):
     assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
 
 
-def test_only_the_content_that_the_corpus_has_here_counts(app):
+def test_only_runs_on_the_local_corpus_content_count(app):
     here = app.queries.corpus(SimulationConfig()).checksum
     found = overviews(made(0.5, checksum=here), *(made(0.9, seed=seed, checksum="1" * 64) for seed in (1, 2)))
-    plan = planner.plan(app, wanted(0.4, corpus="synthetic"), found)
+    plan = planner.plan(app, target(0.4, corpus="synthetic"), found)
     assert plan.evidence.runs == 1
     assert plan.evidence.left_out == {known.OTHER_CONTENT: 2}
     assert words.left_out_lines(plan) == [f"2 runs {known.OTHER_CONTENT}"]
 
 
-def test_text_of_an_answer_where_no_setting_reaches_the_target(app):
+def test_answer_text_without_a_matching_config(app):
     def said(target: Target, *found) -> tuple[str, str]:
         plan = planner.plan(app, target, overviews(*found))
         return words.answer_text(plan), " ".join(words.explanations(plan))
 
-    assert said(wanted())[0].startswith("No finished run on CoNLL-2003 ")
+    assert said(target())[0].startswith("No finished run on CoNLL-2003 ")
     private, plain = made(0.5, epsilon=1.0, corpus=CORPUS), made(0.7, epsilon=math.inf, corpus=CORPUS)
-    answer, more = said(wanted(), private, plain)
+    answer, more = said(target(), private, plain)
     parts = ("None of the 1 private runs", " F1 ≥ 0.6;", "without noise it is reached")
     assert all(part in answer for part in parts)
     assert "Nearest setting, at ε = 1: F1 0.500, 0.100 below." in more
     assert "Without noise: F1 0.700." in more
-    answer, more = said(wanted(0.9), private, plain)
+    answer, more = said(target(0.9), private, plain)
     assert all(part in answer for part in ("None of the 2 runs", " F1 ≥ 0.9:", "no setting"))
     assert re.search(r"best setting without noise misses.*: F1 0\.700, 0\.200 below\.", more)
     assert "no ε is likely" in more
-    answer, more = said(wanted(0.45, epsilon=0.5), private)
+    answer, more = said(target(0.45, epsilon=0.5), private)
     assert all(part in answer for part in ("None of the 1 runs", " F1 ≥ 0.45 at ε ≤ 0.5:", "no setting"))
     assert all(part in more for part in ("Outside these limits", "at ε = 1 (single run),"))
-    assert "unknown whether a larger ε" in said(wanted(), private)[1]
-    answer, _ = said(wanted(), plain)
+    assert "unknown whether a larger ε" in said(target(), private)[1]
+    answer, _ = said(target(), plain)
     parts = ("None of the 1 runs", "has noise", "Without noise, F1 ≥ 0.6 is reached")
     assert all(part in answer for part in parts)
     answer, more = said(Target(corpus=CORPUS, epsilon=0.5), private)
@@ -127,8 +127,8 @@ def test_text_of_an_answer_where_no_setting_reaches_the_target(app):
 
 
 def test_fields_are_json_without_infinity(app):
-    found = [*line(), *overviews(made(0.9, epsilon=math.inf, corpus=CORPUS))]
-    plan = planner.plan(app, wanted(0.85), found)
+    found = [*two_configs(), *overviews(made(0.9, epsilon=math.inf, corpus=CORPUS))]
+    plan = planner.plan(app, target(0.85), found)
     assert [each.candidate.rule for each in plan.next_runs] == [BEYOND]
     fields = json.loads(json.dumps(words.plan_fields(plan), allow_nan=False))
     assert fields["settings"] == []
@@ -141,7 +141,7 @@ def test_fields_are_json_without_infinity(app):
     assert "--noise-multiplier" in fields["next_runs"][0]["command"]
 
 
-# In a shell
+# Command two_configs
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def shell(settings, monkeypatch, capsys):
     return run
 
 
-def test_published_runs_answer_in_a_shell(shell):
+def test_command_uses_published_runs(shell):
     code, out, _ = shell(CORPUS, "--f1", "0.8", "--recall", "PER=0.9", "--json")
     assert code == 0
     fields = json.loads(out)
@@ -183,7 +183,7 @@ def test_published_runs_answer_in_a_shell(shell):
         (("--epsilon", "-1"), "epsilon=-1.0"),
     ],
 )
-def test_what_cannot_be_asked_ends_with_code_2_and_a_sentence(shell, arguments, word):
+def test_invalid_arguments_exit_with_code_2(shell, arguments, word):
     code, out, err = shell(CORPUS, *arguments)
     assert (code, out) == (2, "")
     assert word in err

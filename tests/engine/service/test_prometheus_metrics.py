@@ -1,4 +1,4 @@
-"""How the program is, as a Prometheus reads it."""
+"""Metrics of the program in Prometheus format."""
 
 import sqlite3
 
@@ -13,13 +13,13 @@ BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indi
 
 
 def read(runs: Application) -> dict[tuple[str, ...], float]:
-    """Each value by its name and labels."""
+    """Return each value by its name and labels."""
     families = text_string_to_metric_families(prometheus_metrics.text(runs).decode())
     return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
 
 
 @BOTH_STORES
-def test_queue_states_and_budgets_are_told(settings):
+def test_metrics_include_queue_states_and_budgets(settings):
     app = Application(settings)
     app.budgets.set_total("synthetic", 3.0)
     store = app._context.store
@@ -39,13 +39,13 @@ def test_queue_states_and_budgets_are_told(settings):
     app.close()
 
 
-def test_an_empty_store_is_said_to_be_empty(settings):
+def test_empty_store_gives_zeros(settings):
     found = read(Application(settings))
     assert found["epsilon_queue_seconds",] == found["epsilon_silent_seconds",] == 0
     assert found["epsilon_runs", "queued"] == 0
 
 
-def test_a_store_that_cannot_be_read_is_told_as_such(settings):
+def test_unreadable_store_gives_store_up_zero(settings):
     settings.home.mkdir()
     (settings.home / "runs.sqlite").write_bytes(b"no database" * 100)
     found = read(Application(settings))
@@ -53,7 +53,7 @@ def test_a_store_that_cannot_be_read_is_told_as_such(settings):
     assert ("epsilon_runs", "queued") not in found
 
 
-def test_a_book_that_was_changed_by_hand_is_told(settings):
+def test_corrupted_ledger_gives_store_up_zero(settings):
     app = Application(settings)
     app.budgets.set_total("synthetic", 3.0)
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:

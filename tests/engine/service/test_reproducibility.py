@@ -1,4 +1,4 @@
-"""What is said of runs that were computed again."""
+"""Comparison of reruns."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ from engine.service.reproducibility import Rerun, RerunComparison, compare, repe
 from tests.engine.factories import record, scores
 
 
-def test_a_repetition_has_an_identity_that_no_first_run_can_have():
+def test_repeat_id_differs_from_all_run_ids():
     assert repeat_id("0123456789abcdef") == "r123456789abcdef"
 
 
-def test_equal_means_every_digit_but_the_time():
+def test_identical_ignores_only_the_time():
     first = record(2)
     assert compare(first, replace(first, seconds=99.0)) == RerunComparison(True, 0.0)
     near = compare(first, replace(first, loss=first.loss * (1 + 1e-15)))
@@ -24,7 +24,7 @@ def test_equal_means_every_digit_but_the_time():
     assert worse.text.startswith("F1 -0.")
 
 
-def test_words_and_bounds_that_follow_from_no_draw_are_not_compared():
+def test_texts_and_tolerances_are_not_compared():
     first = record(2)
     check = replace(first.noise_check, layers=(LayerNoise("one", 1.0, 0.1),))
     own = PlatformRecord(name="a", privacy=first.privacy, scores=first.scores, noise_check=check)
@@ -38,12 +38,12 @@ def test_words_and_bounds_that_follow_from_no_draw_are_not_compared():
         assert not compare(first, replace(first, platforms=(replace(again, noise_check=changed),))).identical
 
 
-def test_nothing_is_said_before_both_have_ended():
+def test_unfinished_runs_are_not_compared():
     assert compare(record(2), record(1)) is None
     assert compare(record(1), record(2)) is None
 
 
-def test_several_in_a_sentence():
+def test_summary_of_several_reruns():
     assert summary([]) == ""
     done = Rerun(RunState.DONE, RerunComparison(True, 0.0))
     said = summary([done, Rerun(RunState.RUNNING, None)])

@@ -1,4 +1,4 @@
-"""Runs in the background: real clusters, real crashes."""
+"""Background runs on real clusters, with real crashes."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=4
 
 
 def in_store(name: str) -> pytest.MarkDecorator:
-    """Run a test with one kind of database; with the other one at night, since each starts a cluster."""
+    """Run a test with one database; the other one runs nightly, since each starts a cluster."""
     kinds = ("SQLite", "PostgreSQL")
     marked = [pytest.param(kind, marks=() if kind == name else pytest.mark.nightly) for kind in kinds]
     return pytest.mark.parametrize("settings", marked, indirect=True)
@@ -53,21 +53,21 @@ def end_cluster(settings) -> None:
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 300, state: Callable[[], object] = lambda: "") -> None:
-    """Wait until the condition holds; ``state`` describes, for the message of a failure, how far it was."""
+    """Wait until the condition holds; ``state`` describes the progress in the message of a failure."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not true after {seconds:g} s: {state()}"
         time.sleep(0.05)
 
 
-def finished(app: Application, run_id: str) -> None:
+def wait_until_done(app: Application, run_id: str) -> None:
     wait_for(lambda: app.queries.status(run_id).state.final, state=lambda: app.queries.status(run_id))
     status = app.queries.status(run_id)
     assert status.state == RunState.DONE, status.error
 
 
 def workers_of(cluster: psutil.Process) -> list[psutil.Process]:
-    """The processes that compute: children of the cluster that were spawned with Dask's worker in them."""
+    """Return the worker processes: spawned children of the cluster that run Dask workers."""
     return [each for each in cluster.children(recursive=True) if "spawn_main" in " ".join(each.cmdline())]
 
 
@@ -78,7 +78,7 @@ def comparable(records):
 @pytest.mark.nightly  # test_kills.py has the same on SQLite
 @pytest.mark.parametrize("settings", ["PostgreSQL"], indirect=True)
 def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
-    """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
+    """After kill -9 of the workers and then of the whole cluster, the records equal those of an undisturbed run."""
     status = app.runs.submit(LONG)
     wait_for(lambda: len(app.queries.rounds(status.run_id)) >= 2)
     cluster = supervisor.ClusterFiles(trained_settings).process()
@@ -91,8 +91,8 @@ def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
     _, left = psutil.wait_procs(family, 120)
     assert left == []
     assert not app.queries.status(status.run_id).state.final
-    Application(trained_settings).runs.resume()  # what the next start of the app does
-    finished(app, status.run_id)
+    Application(trained_settings).runs.resume()  # as at the next start of the app
+    wait_until_done(app, status.run_id)
     undisturbed = list(simulate(LONG, trained_settings))
     assert comparable(app.queries.rounds(status.run_id)) == comparable(undisturbed)
     assert not list((trained_settings.home / "checkpoints").iterdir())
@@ -102,7 +102,7 @@ def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
 def test_submit_is_idempotent_and_resubmit_repeats(app):
     first, second = app.runs.submit(SMALL).run_id, app.runs.submit(SMALL).run_id
     assert first == second
-    finished(app, first)
+    wait_until_done(app, first)
     before = app.queries.get(first)
     assert app.runs.submit(SMALL).state == RunState.DONE
     assert app.queries.get(first) == before
@@ -111,7 +111,7 @@ def test_submit_is_idempotent_and_resubmit_repeats(app):
     again = app.runs.resubmit(SMALL).run_id
     assert again == repeat_id(first) != first
     assert app.queries.repeated([before])[first].comparison is None
-    finished(app, again)
+    wait_until_done(app, again)
     assert app.queries.repeated([before])[first].comparison == RerunComparison(identical=True, f1_difference=0.0)
     assert app.queries.get(first) == before
     assert [each.run.run_id for each in app.queries.overview()] == [first], "a repetition is no further seed"
@@ -124,13 +124,13 @@ def test_submit_is_idempotent_and_resubmit_repeats(app):
     assert app.runs.publish(first).parent == app.settings.published
     assert app.queries.find(SMALL).published
     elsewhere = Application(dataclasses.replace(app.settings, store_url="sqlite:///:memory:"))
-    assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
+    assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered by the published run, nothing starts
     assert app.queries.find(SMALL).provenance.command == (
         "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
         "--batch-size 8 --epochs 2 --noise-multiplier 1"
     )
     assert app.runs.resubmit(SMALL).run_id == again, "a published run is repeated too"
-    finished(app, again)
+    wait_until_done(app, again)
     assert app.queries.repeated([app.queries.find(SMALL)])[first].comparison.identical
 
 
@@ -142,7 +142,7 @@ def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     wait_for(lambda: len(app.queries.rounds(first.run_id)) >= 1)
     assert app.runs.cancel(first.run_id).state == RunState.CANCELLED
     kept = app.queries.rounds(first.run_id)
-    finished(app, second.run_id)
+    wait_until_done(app, second.run_id)
     assert app.queries.rounds(first.run_id) == kept
     again = app.runs.submit(LONG)
     wait_for(lambda: len(app.queries.rounds(again.run_id)) > len(kept))
@@ -160,14 +160,14 @@ def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     assert app.queries.status(status.run_id).state == RunState.QUEUED
 
 
-def test_a_cluster_starts_although_another_is_ending_and_ends_with_its_last_owner(app, trained_settings, monkeypatch):
+def test_cluster_starts_while_another_ends_and_stops_with_last_owner(app, trained_settings, monkeypatch):
     place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
     owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
     monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
     with place.exclusive_lock():
         started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, owners[0].pid))
         started.start()
-        wait_for(lambda: len(attempts) > 1)  # the first has found the lock held, and ended
+        wait_for(lambda: len(attempts) > 1)  # the first one found the lock held and ended
         assert place.process() is None  # the lock is still held
     started.join()
     cluster = place.process()
@@ -175,14 +175,14 @@ def test_a_cluster_starts_although_another_is_ending_and_ends_with_its_last_owne
     supervisor.ensure_cluster(trained_settings, owners[1].pid)
     assert place.process() == cluster
     supervisor.stop_cluster(trained_settings, owners[0].pid)
-    assert cluster.is_running()  # the other one still needs it
+    assert cluster.is_running()  # the other owner still needs it
     for owner in owners:
         owner.kill()
         owner.wait()
     cluster.wait(60)
 
 
-def test_what_cannot_be_run_is_not_stored(app):
+def test_invalid_runs_are_not_stored(app):
     refused = [
         (SimulationConfig(corpus="nowhere"), CorpusError),
         (SimulationConfig(corpus="conll2003"), CorpusError),
@@ -196,7 +196,7 @@ def test_what_cannot_be_run_is_not_stored(app):
     assert app.queries.recent() == []
 
 
-def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
+def test_changed_corpus_fails_the_run(trained_settings, tmp_path):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
 
@@ -213,7 +213,7 @@ def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, 
 
 
 @pytest.mark.parametrize("averaging", [0.0, 0.9])
-def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, averaging):
+def test_saved_model_equals_scored_model(trained_settings, averaging):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
     from engine.taggers.decoding import Decoder
@@ -256,10 +256,10 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     assert app.models.sizes() == {}
     assert scored(app.models.load(identity)).f1 == pytest.approx(
         last.test.f1, abs=0.01
-    )  # the published one, half as fine
+    )  # the published model, in half precision
 
 
-def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
+def test_run_with_clients_saves_one_model_per_client(trained_settings, tmp_path):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
 
@@ -281,10 +281,10 @@ def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
     assert sum(path.stat().st_size for path in published) < 0.6 * size
     app.models.delete([identity])
     assert app.models.sizes() == {}
-    assert app.models.load(identity, 1).platform == str(file)  # the published one
+    assert app.models.load(identity, 1).platform == str(file)  # the published model
 
 
-def test_a_run_takes_its_tagger_with_it(settings):
+def test_deleted_run_deletes_its_model(settings):
     from engine.store.run_store import RunStore
 
     app, identity = Application(settings), "a" * 16
@@ -295,7 +295,7 @@ def test_a_run_takes_its_tagger_with_it(settings):
     assert app.models.sizes() == {}
 
 
-def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
+def test_failed_run_stores_its_error(trained_settings, monkeypatch):
     from engine.cluster.worker import compute
     from engine.simulation import run as simulation
     from engine.store.run_store import RunStore
@@ -313,8 +313,8 @@ def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
     assert "ZeroDivisionError: surprise" in app.queries.status(run.run_id).error
 
 
-class TestAsking:
-    def test_nothing_is_found_where_nothing_is(self, settings):
+class TestQueries:
+    def test_empty_store_has_no_results(self, settings):
         app = Application(settings)
         assert app.queries.find(SMALL) is None
         assert app.queries.recent() == []
@@ -323,7 +323,7 @@ class TestAsking:
         with pytest.raises(RunNotFound):
             app.queries.get("0123456789abcdef")
 
-    def test_a_damaged_store_does_not_hide_what_is_published(self, settings):
+    def test_published_runs_are_available_with_damaged_store(self, settings):
         (settings.home).mkdir()
         (settings.home / "runs.sqlite").write_bytes(b"no database at all, but long enough to be looked at" * 30)
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
@@ -335,7 +335,7 @@ class TestAsking:
         with pytest.raises(StoreError):
             app.runs.submit(SMALL)
 
-    def test_a_preview_says_what_a_run_would_be(self, settings):
+    def test_preview_of_a_run(self, settings):
         preview = Application(settings).previews.preview(SMALL)
         assert (preview.train_sentences, preview.steps) == (220, 55)
         assert preview.privacy.epsilon == pytest.approx(2.053, abs=0.01)  # as `engine epsilon` prints for n = 220
@@ -346,7 +346,7 @@ class TestAsking:
             == "none"
         )
 
-    def test_a_person_with_several_sentences(self, settings):
+    def test_person_epsilon_is_group_privacy(self, settings):
         app, config = Application(settings), dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=5.0))
         assert app.previews.person_epsilon(config, 1) == app.previews.preview(config).privacy.epsilon
         assert app.previews.person_epsilon(config, 10) > 10 * app.previews.person_epsilon(config, 1)
@@ -359,13 +359,13 @@ class TestAsking:
             dataclasses.replace(config, federation=clients), 10
         ) > app.previews.person_epsilon(config, 10)
 
-    def test_the_longest_document(self, data_dir, settings):
+    def test_longest_document(self, data_dir, settings):
         found = Application(dataclasses.replace(settings, data_dir=data_dir)).previews.longest_document
         assert found("conll2003") == 197
         assert found("synthetic") is None
         assert Application(settings).previews.longest_document("conll2003") is None
 
-    def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
+    def test_preview_with_contaminated_features_has_infinite_epsilon(self, settings, monkeypatch):
         whole = corpus.resolve("synthetic", settings).load()
         fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
         config = dataclasses.replace(SMALL, features="names")
@@ -381,7 +381,7 @@ class TestAsking:
         assert all(part in preview.warnings[1] for part in ("1,000 of 1,000 test", "(100.0%)"))
         assert not Application(settings).previews.preview(SMALL).warnings
 
-    def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
+    def test_older_run_with_contaminated_features_is_not_published(self, settings, monkeypatch):
         from engine.store.run_store import RunStore
 
         fitted = [corpus.resolve("synthetic", settings).load().train[3].tokens]
@@ -409,7 +409,7 @@ class TestAsking:
             app.runs.publish(app.queries.identity(config))
         store.close()
 
-    def test_an_older_run_of_platforms_that_masked_names_is_not_believed(self, settings):
+    def test_older_run_with_masked_entities_has_infinite_epsilon(self, settings):
         from engine.store.run_store import RunStore
 
         app, store = Application(settings), RunStore(settings.store_url)
@@ -424,12 +424,12 @@ class TestAsking:
         store.close()
         app.close()
 
-    def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
+    def test_preview_warns_of_large_delta(self, settings):
         config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))
         (warning,) = Application(settings).previews.preview(config).warnings
         assert all(part in warning for part in ("delta=0.01 ", "not below 1/n"))
 
-    def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
+    def test_runs_by_noise_differ_in_noise_only(self, settings):
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
         found = Application(real).queries.runs_by_noise(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
         assert [run.config.privacy.noise_multiplier for run in found] == [
@@ -438,15 +438,15 @@ class TestAsking:
         assert math.isinf(found[-1].records[-1].privacy.epsilon)
         assert (
             Application(real).queries.runs_by_noise(SimulationConfig(seed=3)) == found
-        )  # another seed is the same setting
+        )  # another seed belongs to the same configuration
         assert Application(real).queries.runs_by_noise(SimulationConfig(data_fraction=0.5)) == []
 
 
-class TestOlderEngines:
-    """Published runs that today's engine would compute otherwise: shown, marked, and computed anew when asked for."""
+class TestOutdatedRuns:
+    """Published runs of older engines: shown, marked, and recomputed on request."""
 
     @pytest.fixture
-    def door(self, settings, monkeypatch):
+    def app(self, settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         opened = Application(settings)
         yield opened
@@ -472,7 +472,7 @@ class TestOlderEngines:
 
     @staticmethod
     def computed(app: Application, config: SimulationConfig = SMALL) -> None:
-        """What a worker would have stored."""
+        """Store the results that a worker would have stored."""
         from engine.store.run_store import RunStore
 
         store = RunStore(app.settings.store_url)
@@ -482,60 +482,60 @@ class TestOlderEngines:
         store.finish(claim, provenance(corpus.resolve(config.corpus, app.settings).checksum, PRIVATE_VERSION))
         store.close()
 
-    def test_an_older_run_is_found_and_marked(self, door):
-        old = self.publish(door, "5")
-        assert door.queries.find(SMALL).run_id == old.run_id != door.queries.identity(SMALL)
-        assert door.queries.find(SMALL).outdated
-        assert door.queries.get(old.run_id).outdated
-        assert [(run.run_id, run.outdated) for run in door.queries.published()] == [(old.run_id, True)]
-        assert [run.outdated for run in door.queries.recent()] == [True]
-        assert [run.outdated for run in door.queries.runs_by_noise(SMALL)] == [True]
+    def test_older_run_is_found_and_outdated(self, app):
+        old = self.publish(app, "5")
+        assert app.queries.find(SMALL).run_id == old.run_id != app.queries.identity(SMALL)
+        assert app.queries.find(SMALL).outdated
+        assert app.queries.get(old.run_id).outdated
+        assert [(run.run_id, run.outdated) for run in app.queries.published()] == [(old.run_id, True)]
+        assert [run.outdated for run in app.queries.recent()] == [True]
+        assert [run.outdated for run in app.queries.runs_by_noise(SMALL)] == [True]
 
-    def test_it_is_computed_anew_when_asked_for(self, door):
-        old = self.publish(door, "5")
-        status = door.runs.submit(SMALL)
-        assert status.run_id == door.queries.identity(SMALL) != old.run_id
+    def test_submit_recomputes_outdated_run(self, app):
+        old = self.publish(app, "5")
+        status = app.runs.submit(SMALL)
+        assert status.run_id == app.queries.identity(SMALL) != old.run_id
         assert status.state == RunState.QUEUED
-        assert door.queries.find(SMALL).run_id == status.run_id
-        self.computed(door)
-        found = door.queries.find(SMALL)
+        assert app.queries.find(SMALL).run_id == status.run_id
+        self.computed(app)
+        found = app.queries.find(SMALL)
         assert (found.run_id, found.outdated, found.published) == (status.run_id, False, False)
-        assert door.runs.submit(SMALL).state == RunState.DONE
-        (point,) = door.queries.runs_by_noise(SMALL)
+        assert app.runs.submit(SMALL).state == RunState.DONE
+        (point,) = app.queries.runs_by_noise(SMALL)
         assert point.run_id == status.run_id
-        door.runs.publish(status.run_id)
-        assert [(run.run_id, run.outdated) for run in door.queries.published()] == [(status.run_id, False)]
-        assert door.queries.find(SMALL).published
+        app.runs.publish(status.run_id)
+        assert [(run.run_id, run.outdated) for run in app.queries.published()] == [(status.run_id, False)]
+        assert app.queries.find(SMALL).published
 
-    def test_again_computes_it_anew_too(self, door):
-        self.publish(door, "5")
-        status = door.runs.resubmit(SMALL)
-        assert status.run_id == door.queries.identity(SMALL)
-        self.computed(door)
-        assert door.runs.resubmit(SMALL).run_id == repeat_id(status.run_id)
+    def test_resubmit_recomputes_outdated_run(self, app):
+        self.publish(app, "5")
+        status = app.runs.resubmit(SMALL)
+        assert status.run_id == app.queries.identity(SMALL)
+        self.computed(app)
+        assert app.runs.resubmit(SMALL).run_id == repeat_id(status.run_id)
 
-    def test_todays_is_answered_at_once(self, door):
-        self.publish(door, "5", day=28)
-        today = self.publish(door, PRIVATE_VERSION)
-        assert door.runs.submit(SMALL) == door.queries.find(SMALL).status
-        assert door.queries.find(SMALL).run_id == today.run_id == door.queries.identity(SMALL)
-        assert len(door.queries.recent()) == 1
+    def test_current_published_run_is_returned_without_computation(self, app):
+        self.publish(app, "5", day=28)
+        today = self.publish(app, PRIVATE_VERSION)
+        assert app.runs.submit(SMALL) == app.queries.find(SMALL).status
+        assert app.queries.find(SMALL).run_id == today.run_id == app.queries.identity(SMALL)
+        assert len(app.queries.recent()) == 1
 
-    def test_what_an_older_engine_spent_is_not_taken_for_what_todays_would(self, door):
-        self.publish(door, "5")  # its made-up ε is 1.5
-        assert door.previews.preview(SMALL).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+    def test_preview_ignores_epsilon_of_outdated_run(self, app):
+        self.publish(app, "5")  # its made-up ε is 1.5
+        assert app.previews.preview(SMALL).privacy.epsilon == pytest.approx(2.053, abs=0.01)
 
-    def test_without_its_corpus_it_is_taken_at_its_word(self, door):
+    def test_outdated_run_without_local_corpus_is_found(self, app):
         config = dataclasses.replace(SMALL, corpus="conll2003")
-        made = dataclasses.replace(self.made(door, "5"), config=config, run_id=run_id(config, "1" * 64, "5"))
+        made = dataclasses.replace(self.made(app, "5"), config=config, run_id=run_id(config, "1" * 64, "5"))
         told = dataclasses.replace(made.provenance, corpus_checksum="1" * 64)
-        published.write(dataclasses.replace(made, provenance=told), door.settings.published)
-        assert door.queries.find(config).outdated
+        published.write(dataclasses.replace(made, provenance=told), app.settings.published)
+        assert app.queries.find(config).outdated
         with pytest.raises(CorpusError):
-            door.runs.submit(config)
+            app.runs.submit(config)
 
 
-def test_a_sweep_comes_after_what_is_asked_for_alone(settings, monkeypatch):
+def test_batch_runs_are_queued_after_single_runs(settings, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     app = Application(settings)
     configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(3)]
@@ -543,5 +543,5 @@ def test_a_sweep_comes_after_what_is_asked_for_alone(settings, monkeypatch):
     alone = app.runs.submit(dataclasses.replace(SMALL, seed=9))
     assert alone.queue_place == 1
     assert [app.queries.status(each.run_id).queue_place for each in batch] == [2, 3, 4]
-    assert app.runs.submit(configs[2]).queue_place == 1  # it has waited longer than the other one
+    assert app.runs.submit(configs[2]).queue_place == 1  # submitted earlier than the other one
     app.close()

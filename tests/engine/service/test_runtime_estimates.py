@@ -1,4 +1,4 @@
-"""How long a run may take, from made-up runs whose times are known."""
+"""Runtime estimates from made-up runs with known times."""
 
 import dataclasses
 import itertools
@@ -27,24 +27,24 @@ def run(seconds: float, *, machine: str | None = None, day: int = 1, sentences: 
     return Run(run_id=name, config=config, status=status, records=(), provenance=made)
 
 
-def test_nothing_is_known_of_other_taggers() -> None:
+def test_other_taggers_give_no_estimate() -> None:
     other = dataclasses.replace(SMALL.tagger, hidden_size=SMALL.tagger.hidden_size + 1)
     assert estimate(SMALL, 100, [run(9.0, tagger=other), run(9.0, features="shapes")], []) is None
 
 
-def test_it_is_the_median_of_this_store_with_the_shortest_and_the_longest() -> None:
+def test_estimate_is_median_with_range_of_own_runs() -> None:
     own = [run(seconds) for seconds in (10.0, 123.0, 40.0)]
     assert estimate(SMALL, 100, own, [run(1.0), run(2.0, machine="elsewhere")]) == Estimate(40.0, 10.0, 123.0)
 
 
-def test_it_learns_as_the_machine_changes() -> None:
+def test_recent_runs_determine_the_estimate() -> None:
     quick = [run(11.0, day=1) for _ in range(50)]
     slow = [run(123.0, day=2) for _ in range(RECENT)]
     assert estimate(SMALL, 100, [*slow, *quick], []) == Estimate(123.0, 123.0, 123.0)
     assert estimate(SMALL, 100, [*slow[:6], *quick], []).seconds == 123.0
 
 
-def test_more_work_takes_longer_but_for_scoring() -> None:
+def test_estimate_scales_training_but_not_scoring() -> None:
     found = estimate(SMALL, 300, [run(10.0, sentences=100)], [])
     assert found.seconds == pytest.approx(10 * (0.3 + 0.7 * 3))
     longer = dataclasses.replace(SMALL.training, epochs=2 * SMALL.training.epochs)
@@ -52,7 +52,7 @@ def test_more_work_takes_longer_but_for_scoring() -> None:
     assert twice.seconds == pytest.approx(17.0)
 
 
-def test_the_same_corpus_comes_first_then_this_kind_of_machine() -> None:
+def test_same_corpus_then_same_machine_have_priority() -> None:
     own = [run(70.0, corpus="other"), run(9.0)]
     assert estimate(SMALL, 100, own, []).seconds == 9.0
     assert estimate(SMALL, 100, own[:1], []).seconds == 70.0

@@ -1,4 +1,4 @@
-"""Runs for other programs: tables that read back, and an MLflow tracking server that gets each run once."""
+"""Exports of runs: tables that read back, and an MLflow tracking server that receives each run once."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from engine.settings import REPOSITORY
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory) -> Iterator[Application]:
-    """The published runs, as everybody has them."""
+    """Return an application with the published runs."""
     from engine.settings import Settings
 
     home = tmp_path_factory.mktemp("home")
@@ -30,7 +30,7 @@ def published(tmp_path_factory) -> Iterator[Application]:
 
 
 @pytest.mark.parametrize("ending", table_export.KINDS)
-def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
+def test_table_reads_back_with_all_fields(published, tmp_path, ending):
     found = published.queries.overview(100_000)
     path = tmp_path / f"runs{ending}"
     table_export.write(table_export.runs_table(found), path)
@@ -53,7 +53,7 @@ def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
     assert math.isinf(table["epsilon"].max())
 
 
-def test_records_are_a_table_of_their_own(published, tmp_path):
+def test_records_table_has_one_row_per_record(published, tmp_path):
     runs = [run for run in published.queries.published() if run.config.corpus == "synthetic"][:3]
     table_export.write(table_export.records_table(runs), tmp_path / "records.parquet")
     table = pd.read_parquet(tmp_path / "records.parquet")
@@ -63,18 +63,18 @@ def test_records_are_a_table_of_their_own(published, tmp_path):
     assert last["f1"] == runs[0].records[-1].scores.f1
 
 
-def test_a_table_of_nothing_is_a_table(tmp_path):
+def test_empty_table_can_be_written(tmp_path):
     table_export.write(table_export.runs_table([]), tmp_path / "runs.csv")
     assert (tmp_path / "runs.csv").read_text() == "\n"
 
 
-def test_another_kind_of_file_is_refused(tmp_path):
+def test_other_file_types_are_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"\.csv or \.parquet"):
         table_export.write(table_export.runs_table([]), tmp_path / "runs.xlsx")
 
 
 class Mlflow(BaseHTTPRequestHandler):
-    """As much of a tracking server as is used, with the limits that it has."""
+    """Minimal MLflow tracking server, with its limits."""
 
     experiments: dict[str, str]
     runs: dict[str, dict]
@@ -144,7 +144,7 @@ def mlflow() -> Iterator[tuple[str, type[Mlflow]]]:
     httpd.server_close()
 
 
-def some(published, number: int = 5):
+def sample_runs(published, number: int = 5):
     private = [
         run for run in published.queries.published() if run.config.privacy.private and len(run.config.platforms) > 1
     ]
@@ -152,15 +152,15 @@ def some(published, number: int = 5):
     return [*private[:2], *plain[: number - 2]]
 
 
-def test_each_run_is_sent_once_with_its_settings_and_its_epsilon_by_step(published, mlflow):
+def test_each_run_is_sent_once_with_fields_and_epsilon(published, mlflow):
     address, server = mlflow
-    runs = some(published)
-    told = []
-    assert mlflow_export.send_all(runs[:3], address, "mine", lambda *now: told.append(now)) == (3, 0)
+    runs = sample_runs(published)
+    progress = []
+    assert mlflow_export.send_all(runs[:3], address, "mine", lambda *now: progress.append(now)) == (3, 0)
     assert mlflow_export.send_all(runs, address, "mine") == (2, 3)
     assert mlflow_export.send_all(runs, address + "/", "mine") == (0, 5)
     assert server.experiments == {"mine": "1"}
-    assert [stage for stage, _ in told] == ["run 1 of 3", "run 2 of 3", "run 3 of 3"]
+    assert [stage for stage, _ in progress] == ["run 1 of 3", "run 2 of 3", "run 3 of 3"]
     by_id = {tag["value"]: run for run in server.runs.values() for tag in run["tags"] if tag["key"].endswith("run_id")}
     for run in runs:
         sent = by_id[run.run_id]
@@ -179,9 +179,9 @@ def test_each_run_is_sent_once_with_its_settings_and_its_epsilon_by_step(publish
         assert sent["end_time"] >= sent["start_time"]
 
 
-def test_what_was_sent_by_half_is_sent_again(published, mlflow):
+def test_interrupted_run_is_sent_again(published, mlflow):
     address, server = mlflow
-    runs = some(published)
+    runs = sample_runs(published)
     server.broken = "runs/update"
     with pytest.raises(StoreError, match=r"refused runs/update: 500, .*disk is full"):
         mlflow_export.send_all(runs, address, "mine")
@@ -189,14 +189,14 @@ def test_what_was_sent_by_half_is_sent_again(published, mlflow):
     assert mlflow_export.send_all(runs, address, "mine") == (5, 0)
 
 
-def test_what_is_no_server_is_said(published):
+def test_invalid_or_unreachable_server_raises(published):
     with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the address"):
         mlflow_export.send_all([], "ftp://here", "mine")
     with pytest.raises(StoreError, match=r"not be reached at 127\.0\.0\.1:9 "):
         mlflow_export.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret
 
 
-def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
+def test_export_command(published, mlflow, tmp_path, monkeypatch, capsys):
     address, server = mlflow
     monkeypatch.setattr(Application, "from_environment", classmethod(lambda cls: published))
     out = tmp_path / "runs.csv"

@@ -1,4 +1,4 @@
-"""The process that tags texts for pages: answers, what is missing, requests that were left, and its end."""
+"""The process that tags texts for pages: answers, missing models, abandoned requests, and its end."""
 
 import shutil
 from dataclasses import replace
@@ -17,7 +17,7 @@ PUBLISHED = REPOSITORY / "cached_results"
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    """With the published taggers; the process takes seconds to start."""
+    """Return an application with the published taggers; its process takes seconds to start."""
     home = tmp_path_factory.mktemp("home")
     opened = Application(
         Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=PUBLISHED)
@@ -29,66 +29,66 @@ def app(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def paper(app):
-    """The tagger that needs no language model."""
+def paper_model(app):
+    """Return the run of the tagger that needs no language model."""
     return next(
         offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon == published_taggers.PAPER
     )
 
 
-def test_a_text_is_tagged_and_the_process_stays_for_the_next(app, paper):
+def test_tagging_process_is_reused(app, paper_model):
     said: list[str] = []
     app.close()
     text = "Germany beat France in Paris."
-    (tagged,) = app.tagging.tag(text, [paper], said.append).tagged.values()
+    (tagged,) = app.tagging.tag(text, [paper_model], said.append).tagged.values()
     assert said[0] == "starting the taggers"
     assert [text[start:end] for start, end in tagged.spans] == ["Germany", "beat", "France", "in", "Paris", "."]
     first = tagged.entities[0]
     assert (text[first.start : first.end], first.type) == ("Germany", "LOC")
     process = app._client._process
-    assert app.tagging.tag("\ud800\x00 <b>", [paper]).tagged[paper].tags
+    assert app.tagging.tag("\ud800\x00 <b>", [paper_model]).tagged[paper_model].tags
     assert app._client._process is process
 
 
-def test_a_request_that_was_left_is_passed_over(app, paper, monkeypatch):
+def test_abandoned_request_is_skipped(app, paper_model, monkeypatch):
     class LeftError(Exception):
         pass
 
     def leave(process):
         raise LeftError
 
-    app.tagging.tag("Warm.", [paper])
+    app.tagging.tag("Warm.", [paper_model])
     with monkeypatch.context() as here:
         here.setattr(app._client, "_line", leave)
         for text in ("Germany.", "France."):
             with pytest.raises(LeftError):
-                app.tagging.tag(text, [paper])
-    assert len(app.tagging.tag("One two three four.", [paper]).tagged[paper].spans) == 5
+                app.tagging.tag(text, [paper_model])
+    assert len(app.tagging.tag("One two three four.", [paper_model]).tagged[paper_model].spans) == 5
 
 
-def test_the_process_ends_with_who_started_it(app, paper):
-    app.tagging.tag("Warm.", [paper])
+def test_process_ends_with_its_parent(app, paper_model):
+    app.tagging.tag("Warm.", [paper_model])
     process = app._client._process
     process.stdin.close()
     assert process.wait(30) == 0
-    assert app.tagging.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+    assert app.tagging.tag("One two.", [paper_model]).tagged[paper_model].spans == ((0, 3), (4, 7), (7, 8))
 
 
-def test_a_process_that_ended_is_started_again(app, paper):
-    app.tagging.tag("Warm.", [paper])
+def test_ended_process_is_restarted(app, paper_model):
+    app.tagging.tag("Warm.", [paper_model])
     app._client._process.kill()
     app._client._process.wait()
-    assert app.tagging.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+    assert app.tagging.tag("One two.", [paper_model]).tagged[paper_model].spans == ((0, 3), (4, 7), (7, 8))
 
 
-def test_one_that_breaks_down_again_and_again_is_said(app, paper, monkeypatch):
+def test_repeated_crash_raises_training_failed(app, paper_model, monkeypatch):
     app.close()
     monkeypatch.setattr(desks.sys, "executable", "/bin/false")
     with pytest.raises(TrainingFailed, match=r"process .*broke down"):
-        app.tagging.tag("One.", [paper])
+        app.tagging.tag("One.", [paper_model])
 
 
-def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_settings, tmp_path, paper):
+def test_changed_model_is_refused_and_others_answer(trained_settings, tmp_path, paper_model):
     folder = tmp_path / "copy"
     folder.mkdir()
     shutil.copytree(PUBLISHED / "models", folder / "models")
@@ -98,9 +98,9 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     other = next(offer.run.run_id for offer in opened.tagging.available_models() if offer.epsilon == "1")
     path = folder / paths.model_name(other)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    answer = opened.tagging.tag("Germany.", [other, paper])
+    answer = opened.tagging.tag("Germany.", [other, paper_model])
     opened.close()
-    assert list(answer.tagged) == [paper]
+    assert list(answer.tagged) == [paper_model]
     assert all(part in answer.missing[other] for part in ("refused", "changed"))
 
 
@@ -108,12 +108,12 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     ("text", "reason"),
     [("", "is empty"), (" \n\t", "is empty"), ("x" * (MOST_CHARACTERS + 1), "has 20,001 characters, expected at most")],
 )
-def test_texts_that_are_none_are_refused_here(app, paper, text, reason):
+def test_invalid_text_is_refused(app, paper_model, text, reason):
     with pytest.raises(InvalidConfig, match=reason):
-        app.tagging.tag(text, [paper])
+        app.tagging.tag(text, [paper_model])
 
 
-def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
+def test_own_models_follow_published_models(trained_settings):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
     from tests.engine.factories import SMALL
