@@ -1,4 +1,4 @@
-"""Small runs that tests make up or compute."""
+"""Small made-up or computed runs for tests."""
 
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.records import Counts, EntityScores, NoiseCheck, PrivacySpent, Provenance, RoundRecord
@@ -18,7 +18,7 @@ def scores(correct: int = 3) -> EntityScores:
 
 
 def check(*faults: str, noise_std: float | None = 1.4998) -> NoiseCheck:
-    """What a noise check may have measured."""
+    """Return a possible result of a noise check."""
     return NoiseCheck(
         steps=55,
         noise_std=noise_std,
@@ -36,7 +36,7 @@ def check(*faults: str, noise_std: float | None = 1.4998) -> NoiseCheck:
 
 
 def record(number: int, of: int = 3, *, epsilon: float = 0.5, faults: tuple[str, ...] = ()) -> RoundRecord:
-    """A record with made-up scores; the last of its run has test scores."""
+    """Return a record with made-up scores; the last one of its run has test scores."""
     return RoundRecord(
         round=number,
         step=number + 1,

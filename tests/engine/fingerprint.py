@@ -1,9 +1,9 @@
-"""What the records of a run rest on before anything is computed: defaults, first draws of every random stream, first
-weights, prices. Kept in ``fingerprint.json``, one part for each of the engine's two versions.
+"""Fingerprint of everything that determines a run's records before training.
 
-``python -m tests.engine.fingerprint`` says what is different today, and with ``--write`` keeps it. It refuses where
-something that was there is another now while the engine's version is the same: a run of that version would be taken for
-what it is not.
+It consists of defaults, first draws of every random stream, initial weights and privacy costs. ``fingerprint.json`` has
+one part for each of the engine's two versions. ``python -m tests.engine.fingerprint`` reports differences; ``--write``
+saves the fingerprint. It refuses if an existing entry changed under the same engine version: a run of that version
+would be mistaken for an equal one.
 """
 
 import argparse
@@ -32,20 +32,20 @@ from engine.taggers import KINDS, build
 FILE = Path(__file__).with_suffix(".json")
 VERSIONS = {"plain": PLAIN_VERSION, "private": PRIVATE_VERSION}
 NAMES = {"plain": "PLAIN_VERSION", "private": "PRIVATE_VERSION"}
-PRIVATE_ONLY = ("'noise'", "'server noise'", "f'ties of", "'looks'", "'groups'", "f'secure sum")
-"""How the arguments of streams begin that only private runs draw from."""
+PRIVATE_ONLY = ("'noise'", "'server noise'", "f'ties of", "'looks'", "'groups'", "f'secure")
+"""Beginnings of the arguments of streams that only private runs draw from."""
 SENTENCES, DIMENSIONS, TAGS, CLIENTS = 60, 12, 5, 3
 DIGITS = 7
-"""Significant ones that are kept; the last of a float32 may differ from one processor to the next."""
+"""Significant digits saved; the last one of a float32 may differ between processors."""
 
 
 def today() -> dict[str, Any]:
-    """The fingerprint of this code: the engine's version and what it stands for, without noise and with it."""
+    """Return the fingerprint of this code: the engine's version and its entries, without noise and with noise."""
     usual = SimulationConfig()
     shared = {
         "identity of the default run": run_key(usual, "checksum of a corpus", "version"),
-        "first draws": {"seeds": drawn(Seeds(0)), "shuffled batch": shuffled_batch(Seeds(0), 60, 8, 9).tolist()},
-        "who holds what": {kind: held(kind) for kind in PARTITIONS},
+        "first draws": {"seeds": first_draws(Seeds(0)), "shuffled batch": shuffled_batch(Seeds(0), 60, 8, 9).tolist()},
+        "who holds what": {kind: client_sentences(kind) for kind in PARTITIONS},
         "who takes part, and pieces": visits(0.0),
         "a share of the data": chosen_sentences(SENTENCES, 0.1, Seeds(0)).tolist(),
         "first weights": {name: first_weights(name) for name in KINDS},
@@ -53,7 +53,7 @@ def today() -> dict[str, Any]:
     secrets, noise = Secrets.seeded(0, "a run"), np.zeros(6, dtype=np.float32)
     add_gaussian_noise(noise, secrets.stream("noise", step=1), 1.0)
     protected = {
-        "first protected draws": {"secrets": drawn(secrets), "noise": numbers(noise)},
+        "first protected draws": {"secrets": first_draws(secrets), "noise": numbers(noise)},
         "who takes part where that protects": visits(1.0),
         "prices": prices(),
     }
@@ -75,7 +75,7 @@ def today() -> dict[str, Any]:
 
 
 def stream_names() -> list[str]:
-    """The name and keys of every stream that the engine draws from, as they stand in its code."""
+    """Return the name and keys of every stream in the engine's code."""
     found = set()
     for path in (REPOSITORY / "engine").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -84,8 +84,8 @@ def stream_names() -> list[str]:
     return sorted(found)
 
 
-def drawn(streams: Seeds | Secrets) -> dict[str, Any]:
-    """The first draws of one name, of one with keys, and of one party."""
+def first_draws(streams: Seeds | Secrets) -> dict[str, Any]:
+    """Return the first draws of a stream, of a stream with keys, and of one client."""
     sample = poisson_sample(streams.stream("sampling", step=1), SENTENCES, 0.1)
     return {
         "uniform": numbers(streams.stream("one").random(3)),
@@ -95,8 +95,8 @@ def drawn(streams: Seeds | Secrets) -> dict[str, Any]:
     }
 
 
-def held(kind: str) -> list[list[int]]:
-    """The first sentences of each client."""
+def client_sentences(kind: str) -> list[list[int]]:
+    """Return the first sentences of each client."""
     ten = np.arange(SENTENCES) // 10
     layout = Layout(
         tokens=np.arange(1, SENTENCES + 1),
@@ -111,14 +111,14 @@ def held(kind: str) -> list[list[int]]:
 
 
 def visits(noise_multiplier: float) -> dict[str, Any]:
-    """The pieces of an incremental federation, and who is drawn for its rounds, and for those of DP-FedAvg."""
+    """Return the pieces of an incremental federation, and the participants of its rounds and of those of DP-FedAvg."""
     found: dict[str, Any] = {}
     for mechanism, schedule in (("dp-sgd", "incremental"), ("dp-fedavg", "averaging")):
         config = SimulationConfig.from_flat(
             with_noise(SimulationConfig(), noise_multiplier).flat()
             | {"mechanism": mechanism, "schedule": schedule, "clients": CLIENTS, "rounds": 4, "participants": 2}
         )
-        plan = federated_plan(config, SENTENCES, lambda: _none(), lambda: Secrets.seeded(0, "a run"))
+        plan = federated_plan(config, SENTENCES, lambda: _unused_layout(), lambda: Secrets.seeded(0, "a run"))
         found[mechanism] = {
             "clients": [[visit.client for visit in some] for some in plan.rounds],
             "sentences": [piece[:4].tolist() for piece in plan.sentences],
@@ -126,12 +126,12 @@ def visits(noise_multiplier: float) -> dict[str, Any]:
     return found
 
 
-def _none() -> Layout:
+def _unused_layout() -> Layout:
     raise AssertionError("shards of equal size need no layout")
 
 
 def first_weights(name: str) -> dict[str, list[float]]:
-    """Of each weight of a tagger its first value and the length of all."""
+    """Return the first value and the norm of each weight array of a tagger."""
     tagger = build(TaggerConfig(name=name), DIMENSIONS, TAGS, DIMENSIONS // 2 if KINDS[name].in_context else 0)
     flat = tagger.initial_weights(Seeds(0).stream("initial weights"))
     return {
@@ -142,7 +142,7 @@ def first_weights(name: str) -> dict[str, list[float]]:
 
 
 def prices() -> dict[str, float]:
-    """ε of the default plan on so many sentences, and of shuffled batches."""
+    """Return ε of the default plan on 4,400 sentences, with Poisson sampling and with shuffled batches."""
     found = {}
     for sampling in ("poisson", "shuffle"):
         config = SimulationConfig.from_flat(SimulationConfig().flat() | {"sampling": sampling})
@@ -152,12 +152,12 @@ def prices() -> dict[str, float]:
 
 
 def numbers(values: Any) -> list[float]:
-    """As they are kept."""
+    """Round values as in the file."""
     return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(where, before, now) of all that was there and is another now; what is new is no difference."""
+    """Yield (where, before, now) of every changed or missing entry; new entries are no differences."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name, value in old.items():
             yield from differences(value, new.get(name, "nothing"), f"{where}, {name}" if where else name)
@@ -175,8 +175,7 @@ def _equal(old: Any, new: Any) -> bool:
 
 
 def complaints(kept: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """What must be done before the fingerprint of this code can be kept: a sentence for each version that must be
-    raised."""
+    """Return a sentence for each version that must be raised before the fingerprint can be saved."""
     said = []
     for kind, part in kept.items():
         other = list(differences(part["print"], found[kind]["print"]))
@@ -184,32 +183,32 @@ def complaints(kept: dict[str, Any], found: dict[str, Any]) -> list[str]:
             examples = "; ".join(f"{where}: {before!r} → {now!r}" for where, before, now in other[:5])
             more = f"; and {len(other) - 5} more" if len(other) > 5 else ""
             said.append(
-                f"The engine's version {part['version']} ({kind} runs) stands for something else now: {examples}{more}."
+                f"The engine's version {part['version']} ({kind} runs) has another fingerprint: {examples}{more}."
                 f" A run of the same configuration would give other records. Raise {NAMES[kind]} in engine/__init__.py,"
-                " or take the change back; then run `python -m tests.engine.fingerprint --write`."
+                " or revert the change; then run `python -m tests.engine.fingerprint --write`."
             )
     return said
 
 
 def is_kept(kept: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Whether the file says what this code is, new things included."""
+    """Return whether the file equals the fingerprint of this code, new entries included."""
     return not any(differences(kept, found)) and not any(differences(found, kept))
 
 
 def read() -> dict[str, Any]:
-    """What is kept."""
+    """Return the saved fingerprint."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
 
 def main() -> int:
-    """Say what is different, or keep it; 1 where a version must be raised first."""
+    """Print the differences or save the fingerprint; return 1 if a version must be raised first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="keep the fingerprint of this code")
+    parser.add_argument("--write", action="store_true", help="save the fingerprint of this code")
     parser.add_argument(
         "--same-records",
         action="store_true",
-        help="keep it although versions stay: for who has computed runs before and after, and found them equal",
+        help="save it under unchanged versions, after runs before and after the change gave equal records",
     )
     chosen = parser.parse_args()
     found = json.loads(json.dumps(today()))

@@ -1,4 +1,4 @@
-"""Files that runs share: whole or not at all, and found on a machine that has none of them."""
+"""Shared files are written atomically and found from other machines."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ from engine.settings import REPOSITORY
 
 
 @pytest.fixture(params=["a folder", "elsewhere"])
-def places(request, tmp_path):
-    """Two machines that share files, and what the second one has to begin with: all of it where the folder is one."""
+def stores(request, tmp_path):
+    """Return the artifact stores of two machines that share files, in one folder or through remote storage."""
     if request.param == "a folder":
         return tuple(ArtifactStore(str(tmp_path / "home"), tmp_path / "home") for _ in range(2))
     system = fsspec.filesystem("memory")
@@ -26,8 +26,8 @@ def places(request, tmp_path):
     return tuple(ArtifactStore("memory://shared", tmp_path / name) for name in ("one", "two"))
 
 
-def test_what_one_writes_the_other_finds(places) -> None:
-    one, two = places
+def test_files_are_found_by_the_other_machine(stores) -> None:
+    one, two = stores
     assert one.get("models/a.npz") is None
     with one.write("models/a.npz", "The tagger") as path:
         path.write_bytes(b"weights")
@@ -42,8 +42,8 @@ def test_what_one_writes_the_other_finds(places) -> None:
     assert two.sizes("nothing") == {}
 
 
-def test_what_changes_is_brought_again_and_what_is_removed_is_gone(places) -> None:
-    one, two = places
+def test_changed_file_is_downloaded_again_and_removed_file_is_gone(stores) -> None:
+    one, two = stores
     for content in (b"first", b"second"):
         with one.write("checkpoints/a.npz", "The checkpoint") as path:
             path.write_bytes(content)
@@ -57,8 +57,8 @@ def test_what_changes_is_brought_again_and_what_is_removed_is_gone(places) -> No
     two.remove("never/there")
 
 
-def test_nothing_remains_of_what_was_not_written_to_its_end(places) -> None:
-    one, _ = places
+def test_failed_write_keeps_the_old_file(stores) -> None:
+    one, _ = stores
     with one.write("models/a.npz", "The tagger") as path:
         path.write_bytes(b"old")
     with pytest.raises(ZeroDivisionError), one.write("models/a.npz", "The tagger") as path:
@@ -68,7 +68,7 @@ def test_nothing_remains_of_what_was_not_written_to_its_end(places) -> None:
     assert [each.name for each in found.parent.iterdir()] == ["a.npz"]
 
 
-def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(tmp_path: Path) -> None:
+def test_files_of_killed_processes_only_are_removed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -87,8 +87,8 @@ def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(t
     assert sorted(os.listdir(tmp_path)) == ["b", "c"]
 
 
-def test_what_another_machine_writes_is_left_alone_whatever_it_is_called(tmp_path: Path) -> None:
-    """Two machines that share a folder, one called like the other and a number that is no process here."""
+def test_files_of_other_machines_are_not_removed(tmp_path: Path) -> None:
+    """Machines that share a folder may have names that contain each other's name and process numbers."""
     here, dead = socket.gethostname(), 2**22 + 1
     for name in (f".passing-{dead}@{here}-5@x", f".passing-{dead}@5-{here}@x", f".passing-{here}-{dead}-x"):
         (tmp_path / name).mkdir()
@@ -99,7 +99,7 @@ def test_what_another_machine_writes_is_left_alone_whatever_it_is_called(tmp_pat
     assert not (tmp_path / f".passing-{dead}@{here}@x").exists()
 
 
-def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None:
+def test_first_of_two_concurrent_folders_wins(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "made", "It", folder=True) as slow:
         (slow / "a").write_text("slow")
         with atomic_write(tmp_path / "made", "It", folder=True) as quick:
@@ -108,7 +108,7 @@ def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["made"]
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_path_raises(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
     making = ArtifactStore(str(tmp_path), tmp_path).write("models/a.npz", "The tagger")
     with pytest.raises(StoreError, match=r"The tagger .*not be written .*models/a\.npz: "), making as path:
@@ -116,18 +116,18 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "models/../../out", ""])
-def test_no_name_leaves_the_folder(places, name: str) -> None:
-    for ask in (places[0].local_path, places[0].get, places[0].remove):
+def test_names_outside_the_folder_are_refused(stores, name: str) -> None:
+    for ask in (stores[0].local_path, stores[0].get, stores[0].remove):
         with pytest.raises(StoreError, match="is not a valid name"):
             ask(name)
 
 
-def test_an_address_that_nothing_knows_is_said(tmp_path: Path) -> None:
+def test_unknown_address_raises(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"EPSILON_ARTIFACT_URL"):
         ArtifactStore("nowhere://x", tmp_path).get("models/a.npz")
 
 
-def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_archive_with_path_traversal_is_refused(tmp_path: Path) -> None:
     import io
     import tarfile
 
@@ -143,7 +143,7 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> None:
+def test_lock_blocks_other_processes(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from engine.artifact_store import ArtifactStore\n"
         f"with ArtifactStore({str(tmp_path)!r}, Path({str(tmp_path)!r})).lock('features/a.npy', lambda: None):\n"

@@ -1,4 +1,4 @@
-"""The interval of F1: against the bootstrap over sentences, and whether it holds the truth as often as it says."""
+"""The F1 confidence interval: width compared with the bootstrap over sentences, and coverage."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ from engine.scoring import score
 
 
 def sentences(rng: np.random.Generator, number: int, skill: float) -> np.ndarray:
-    """(right, named) of so many sentences: some have no name, some many; a hard sentence has several errors."""
+    """Return (correct, predicted + gold) per sentence. Some have no entity, some many; a hard sentence has several
+    errors."""
     names = rng.poisson(1.6, number)
     each = rng.beta(3 * skill, 3 * (1 - skill), number)
     right = rng.binomial(names, each)
@@ -27,7 +28,7 @@ def interval_of(found: np.ndarray) -> Interval:
 
 @pytest.mark.parametrize("number", [100, 1000, 3453])
 @pytest.mark.parametrize("skill", [0.1, 0.5, 0.9])
-def test_it_is_as_wide_as_the_bootstrap_over_sentences(number, skill):
+def test_interval_equals_sentence_bootstrap(number, skill):
     rng = np.random.default_rng(7)
     found = sentences(rng, number, skill)
     draws = rng.multinomial(number, np.full(number, 1 / number), size=4000) @ found
@@ -44,37 +45,37 @@ def test_interval_has_nominal_coverage(number, skill):
     every = sentences(rng, 400_000, skill).sum(axis=0)
     truth = 2 * every[0] / every[1]
     held = [low <= truth <= high for low, high in (interval_of(sentences(rng, number, skill)) for _ in range(2000))]
-    # 2,000 trials: 0.95 ± 0.015 (three standard deviations); 20 sentences are few for a variance to be known.
+    # 2,000 trials: 0.95 ± 0.015 (three standard deviations); 20 sentences are few to estimate a variance.
     assert np.mean(held) > (0.91 if number == 20 else 0.93)
     assert np.mean(held) < 0.985
 
 
-def test_a_perfect_score_on_few_sentences_is_not_certain():
+def test_perfect_score_has_nonzero_interval():
     tags = [["B-PER", "I-PER", "O", "B-LOC"]] * 16 + [["O", "B-ORG"]] * 4
     scores = score(tags, tags)
     assert (scores.f1, scores.names) == (1.0, 36)
     interval = scores.f1_interval
     assert interval is not None
-    # Wilson's for 20 of 20: n ÷ (n + z²). The bootstrap would say [1, 1].
+    # Wilson's for 20 of 20: n ÷ (n + z²). The bootstrap would give [1, 1].
     assert interval.low == pytest.approx(20 / (20 + 1.959964**2), rel=1e-6)
     assert interval.high == 1.0
     nothing = score(tags, [["O"] * len(sentence) for sentence in tags]).f1_interval
     assert nothing is not None
     assert nothing.low == pytest.approx(0, abs=1e-12)
-    assert nothing.high == pytest.approx(1 - 18 / (18 + 1.959964**2), rel=1e-6)  # only 18 names are named at all
+    assert nothing.high == pytest.approx(1 - 18 / (18 + 1.959964**2), rel=1e-6)  # only 18 entities
 
 
-def test_the_sums_are_those_of_each_sentence():
+def test_sums_are_over_sentences():
     gold = [["B-PER", "O", "B-LOC"], ["O", "O"], ["B-ORG", "I-ORG", "O"]]
     found = [["B-PER", "O", "B-PER"], ["B-LOC", "O"], ["B-ORG", "O", "O"]]
     scores = score(gold, found)
-    # right: 1, 0, 0; named: 2 + 2, 0 + 1, 1 + 1
+    # correct: 1, 0, 0; predicted + gold: 2 + 2, 0 + 1, 1 + 1
     assert scores.sentences == SentenceSums(3, 1, 4, 16 + 1 + 4)
     assert EntityScores.from_dict(scores.to_dict()).sentences == scores.sentences
 
 
 def test_correlated_errors_reduce_the_effective_number():
-    """100 sentences, either all ten names right or all ten missed: as much as 100 names, not as 1,000."""
+    """100 sentences with all ten entities correct or all ten missed: as informative as 100 entities, not as 1,000."""
     sure = np.array([[10, 20]] * 50 + [[0, 10]] * 50)
     together = interval_of(sure)
     apart = f1_interval(500, 1500, None)
@@ -82,7 +83,7 @@ def test_correlated_errors_reduce_the_effective_number():
     assert (together.high - together.low) / (apart.high - apart.low) > 2.5
 
 
-def test_of_a_record_without_sums_and_of_none_at_all():
+def test_without_sums_the_interval_is_wilsons():
     counts = {"PER": Counts(80, 100, 100)}
     scores = EntityScores(strict=counts, relaxed=counts, token={})
     interval = scores.f1_interval
@@ -93,7 +94,7 @@ def test_of_a_record_without_sums_and_of_none_at_all():
     assert "sentences" not in scores.to_dict()
 
 
-def test_platforms_together_are_their_sentences_together():
+def test_pooled_clients_equal_pooled_sentences():
     parts = {"a": np.array([[1, 3], [2, 4]]), "b": np.array([[0, 1], [5, 11], [1, 2]])}
     scores = {}
     for name, found in parts.items():
@@ -107,12 +108,12 @@ def test_platforms_together_are_their_sentences_together():
     assert EntityScores.together({"a": without, "b": scores["b"]}).sentences is None
 
 
-def test_sums_are_no_difference_between_two_records():
+def test_sums_are_ignored_in_comparisons():
     counts = {"PER": Counts(1, 2, 3)}
     assert EntityScores(counts, {}, {}) == EntityScores(counts, {}, {}, SentenceSums(1, 2, 3, 4))
 
 
-def test_an_interval_stays_within_its_bounds():
+def test_interval_is_within_0_and_1_and_contains_f1():
     rng = np.random.default_rng(3)
     for _ in range(500):
         found = sentences(rng, int(rng.integers(1, 12)), float(rng.uniform(0.02, 0.98)))

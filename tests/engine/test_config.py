@@ -1,4 +1,4 @@
-"""Configurations are checked where they are made, and equal ones are the same run."""
+"""Configurations are validated on construction, and equal ones have equal run identities."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from engine.config import (
 )
 from engine.errors import InvalidConfig
 
-BAD: list[tuple[type, str, list[Any]]] = [
+INVALID: list[tuple[type, str, list[Any]]] = [
     (PrivacyConfig, "noise_multiplier", [-1, math.nan, math.inf, "1", None, True, 1e9]),
     (PrivacyConfig, "clip_norm", [0, -1, math.nan, math.inf, "1"]),
     (PrivacyConfig, "delta", [0, 1, -1, 2, math.nan, "1e-5"]),
@@ -49,21 +49,21 @@ BAD: list[tuple[type, str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "field", "value"), [(part, field, v) for part, field, vs in BAD for v in vs])
-def test_a_bad_value_is_named_with_its_field(part, field, value):
+@pytest.mark.parametrize(("part", "field", "value"), [(part, field, v) for part, field, vs in INVALID for v in vs])
+def test_invalid_value_is_named_with_its_field(part, field, value):
     with pytest.raises(InvalidConfig) as error:
         part(**{field: value})
     assert str(error.value).startswith(f"{field}={value!r}, expected ")
 
 
-def test_the_defaults_are_the_papers():
+def test_defaults_equal_paper_settings():
     config = SimulationConfig()
     assert (config.training.optimiser, config.training.learning_rate) == ("sgd", 0.15)
     assert (config.training.batch_size, config.training.epochs) == (32, 10)
     assert config.privacy.clip_norm == 1.5
 
 
-def test_a_clip_norm_that_is_left_out_follows_the_noise():
+def test_default_clip_norm_depends_on_noise():
     assert PrivacyConfig(noise_multiplier=2).clip_norm == DEFAULT_CLIP_NORM
     assert PrivacyConfig(noise_multiplier=0).clip_norm is None
     assert PrivacyConfig(noise_multiplier=0, clip_norm=3).clip_norm == 3
@@ -71,7 +71,7 @@ def test_a_clip_norm_that_is_left_out_follows_the_noise():
         PrivacyConfig(noise_multiplier=1, clip_norm=None)
 
 
-def test_json_there_and_back():
+def test_json_round_trip():
     config = SimulationConfig(
         corpus="btc", data_fraction=0.3, seed=7, privacy=PrivacyConfig(noise_multiplier=0, clip_norm=2)
     )
@@ -79,18 +79,18 @@ def test_json_there_and_back():
 
 
 @pytest.mark.parametrize("values", [None, [], "x", {"surprise": 1}, {"privacy": {"epsilon": 1}}, {"training": 3}])
-def test_a_table_that_is_none_of_ours_is_refused(values):
+def test_from_dict_rejects_other_tables(values):
     with pytest.raises(InvalidConfig):
         SimulationConfig.from_dict(values)
 
 
-def test_whole_numbers_and_decimals_are_the_same_run():
+def test_integers_and_floats_give_equal_run_ids():
     whole = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=1), training=TrainingConfig(epochs=10))
     decimal = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=1.0), training=TrainingConfig(epochs=10.0))
     assert run_id(whole, "c") == run_id(decimal, "c")
 
 
-def test_whatever_changes_the_work_changes_the_identity():
+def test_run_id_depends_on_config_corpus_and_version():
     config = SimulationConfig()
     others = [
         dataclasses.replace(config, seed=1),
@@ -110,7 +110,7 @@ def test_whatever_changes_the_work_changes_the_identity():
         ({"clients": 3}, {"mechanism": "dp-fedavg", "sampling": "shuffle"}, "sampling='shuffle', expected 'poisson'"),
     ],
 )
-def test_what_does_not_go_together_is_refused(federation, privacy, words):
+def test_incompatible_fields_are_rejected(federation, privacy, words):
     with pytest.raises(InvalidConfig, match=words):
         SimulationConfig(federation=FederationConfig(**federation), privacy=PrivacyConfig(**privacy))
 
@@ -123,13 +123,13 @@ class TestTagSchemes:
         tagger = TaggerConfig(name="cnn-crf", scheme=scheme)
         return SimulationConfig(corpus=corpus, tagger=tagger, federation=FederationConfig(**federation))
 
-    def test_one_name_stands_for_all_and_each_may_have_its_own(self):
+    def test_scheme_applies_to_all_clients_or_to_each(self):
         assert self.config("bioes", "btc").schemes == ("bioes",)
         assert self.config("bioes").schemes == ("bioes", "bioes")
         assert self.config("bio2, bioes").schemes == ("bio2", "bioes")
         assert SimulationConfig().schemes == ("bio2",)
 
-    def test_they_are_part_of_the_identity_and_two_ways_to_say_the_same_are_one_run(self):
+    def test_run_id_depends_on_normalized_schemes(self):
         said = [self.config(scheme) for scheme in ("bio2", "bioes", "bio2,bioes", "bioes,bio2")]
         assert len({run_id(config, "c") for config in said}) == 4
         for config in said:
@@ -145,11 +145,11 @@ class TestTagSchemes:
             ("bio2,bio2,bio2", TWO, "scheme='bio2,bio2,bio2', expected one, or 2: one for each client"),
         ],
     )
-    def test_as_many_as_there_are_platforms(self, scheme, corpus, words):
+    def test_number_of_schemes_must_equal_number_of_clients(self, scheme, corpus, words):
         with pytest.raises(InvalidConfig, match=words):
             self.config(scheme, corpus)
 
-    def test_who_shares_the_scores_of_tags_has_the_tags_of_all(self):
+    def test_shared_scores_require_equal_schemes(self):
         shared = "characters,convolution,scores"
         assert self.config("bioes", shared=shared).schemes == ("bioes", "bioes")
         assert self.config("bio2,bioes", shared="characters").schemes == ("bio2", "bioes")
@@ -157,12 +157,12 @@ class TestTagSchemes:
             self.config("bio2,bioes", shared=shared)
 
 
-def test_more_participants_than_clients_are_refused():
+def test_more_participants_than_clients_are_rejected():
     with pytest.raises(InvalidConfig, match=r"participants=4,.* at most clients=3"):
         FederationConfig(clients=3, participants=4)
 
 
-def test_two_ways_to_say_the_same_are_one_run():
+def test_equivalent_federations_are_equal():
     assert FederationConfig(clients=3, participants=3) == FederationConfig(clients=3)
     for mechanism, weighting in (("dp-sgd", "examples"), ("local", "equal")):
         said, left = (
@@ -174,7 +174,7 @@ def test_two_ways_to_say_the_same_are_one_run():
         assert said.canonical_json() == left.canonical_json()
 
 
-def test_engine_versions_are_part_of_the_identity(monkeypatch):
+def test_run_id_depends_on_engine_version(monkeypatch):
     private, plain = SimulationConfig(), SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))
     before = {config: run_id(config, "0" * 64) for config in (private, plain)}
     assert before[private] == run_id(private, "0" * 64, engine_version(private)) != run_id(private, "0" * 64, "5")
@@ -183,13 +183,13 @@ def test_engine_versions_are_part_of_the_identity(monkeypatch):
     assert run_id(plain, "0" * 64) == before[plain], "a change of the noise leaves runs without it what they were"
 
 
-def test_the_key_of_a_run_is_all_of_its_identity():
+def test_run_key_extends_run_id():
     key = run_key(SimulationConfig(), "0" * 64)
     assert len(key) == 64
     assert key.startswith(run_id(SimulationConfig(), "0" * 64))
 
 
-def test_noise_from_the_system_is_another_run_and_seeded_is_the_default():
+def test_noise_source_is_part_of_run_id_and_seeded_by_default():
     drawn = SimulationConfig(privacy=PrivacyConfig(noise_source="system"))
     assert run_id(drawn, "0" * 64) != run_id(SimulationConfig(), "0" * 64)
     assert SimulationConfig.from_dict(drawn.to_dict()) == drawn

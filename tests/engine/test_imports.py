@@ -1,4 +1,4 @@
-"""Imports run down only, and a page's first paint waits for nothing heavy."""
+"""Imports follow the ranks of modules, and a page's first paint loads no heavy package."""
 
 import ast
 import os
@@ -57,18 +57,19 @@ RANKS = (
     ("engine.serve",),
     ("federation",),
 )
-"""From the bottom up: a part imports only what stands above its line here, or its own package."""
+"""From low to high: a module imports only lower ranks or its own package."""
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names}
 
 
 def part_of(module: str) -> str | None:
-    """The part a module belongs to, None if it is not ours (or the package ``engine`` itself)."""
+    """Return the entry of ``RANKS`` that contains a module; None for other modules (and the package ``engine``
+    itself)."""
     names = [name for name in RANK if module == name or module.startswith(f"{name}.")]
     return max(names, key=len, default=None)
 
 
 @pytest.mark.parametrize("module", sorted(FILES))
-def test_imports_run_down(module):
+def test_module_imports_lower_ranks_only(module):
     if module in ("engine", "pages"):
         return
     here = part_of(module)
@@ -79,13 +80,13 @@ def test_imports_run_down(module):
             assert RANK[there] < RANK[here], f"{module} imports {imported}"
 
 
-def test_the_engine_knows_no_streamlit():
+def test_engine_does_not_import_streamlit():
     for module, path in FILES.items():
         if module.startswith("engine"):
             assert not any(name.split(".")[0] == "streamlit" for name in imports(path)), module
 
 
-def test_pages_reach_runs_only_through_their_door():
+def test_pages_reach_runs_only_through_the_service():
     forbidden = (
         "engine.store",
         "engine.cluster",
@@ -98,34 +99,34 @@ def test_pages_reach_runs_only_through_their_door():
             assert not [name for name in imports(path) if name.startswith(forbidden)], module
 
 
-def test_runs_and_worker_do_not_know_each_other():
+def test_service_and_worker_do_not_import_each_other():
     for module, path in FILES.items():
         if module.startswith("engine.service"):
             assert not any(name.startswith("engine.cluster.worker") for name in imports(path)), module
     assert not any(name.startswith("engine.service") for name in imports(FILES["engine.cluster.worker"]))
 
 
-RUNS_WHAT_IT_READS = {"cloudpickle", "dill", "jsonpickle", "joblib", "marshal", "pickle", "shelve"}
-"""What runs code that stands in a file."""
+EXECUTES_DATA = {"cloudpickle", "dill", "jsonpickle", "joblib", "marshal", "pickle", "shelve"}
+"""Modules that execute code from files."""
 
 
 def unpickles(path: Path) -> list[str]:
-    """What in a file of ours could run code that somebody put into a file of data."""
-    found = [name for name in imports(path) if name.split(".")[0] in RUNS_WHAT_IT_READS]
+    """Return the names in one of our files that could execute code from a data file."""
+    found = [name for name in imports(path) if name.split(".")[0] in EXECUTES_DATA]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
         called, said = ast.unparse(node.func), {each.arg: ast.unparse(each.value) for each in node.keywords}
         if called in ("np.load", "numpy.load") and said.get("allow_pickle") != "False":
             found.append(f"{called} without allow_pickle=False")
-        elif called.endswith("cache_data") and "persist" in said:  # Streamlit pickles what it keeps on the disk
+        elif called.endswith("cache_data") and "persist" in said:  # Streamlit pickles persistent caches
             found.append("cache_data(persist=)")
         elif called in ("eval", "exec") or called.endswith((".read_pickle", "torch.load")):
             found.append(called)
     return found
 
 
-def test_nothing_runs_code_that_stands_in_a_file_of_data():
+def test_no_module_executes_code_from_data_files():
     assert not {module: found for module, path in FILES.items() if (found := unpickles(path))}
 
 
@@ -143,12 +144,12 @@ def test_nothing_runs_code_that_stands_in_a_file_of_data():
         "eval(text)",
     ],
 )
-def test_what_would_run_it_is_found(tmp_path, code):
+def test_unpickles_detects_code_execution(tmp_path, code):
     (tmp_path / "a.py").write_text(code)
     assert unpickles(tmp_path / "a.py")
 
 
-def test_what_draws_and_what_is_said_know_no_streamlit():
+def test_chart_and_text_modules_do_not_import_streamlit():
     claimed = {
         module
         for module, path in FILES.items()
@@ -161,7 +162,7 @@ def test_what_draws_and_what_is_said_know_no_streamlit():
 
 
 def pages_that_use(module: str) -> set[str]:
-    """Folders of pages, and the app, that need a module, directly or through shared ones."""
+    """Return the folders of pages, and the app, that use a module directly or through shared modules."""
     users = {name for name, path in FILES.items() if module in imports(path) and name != module}
     found: set[str] = set()
     for user in users:
@@ -169,7 +170,7 @@ def pages_that_use(module: str) -> set[str]:
     return found
 
 
-def test_what_is_shared_serves_at_least_two_pages_and_the_rest_only_one():
+def test_shared_modules_serve_at_least_two_pages():
     for module in FILES:
         if module.startswith("pages.shared."):
             assert len(pages_that_use(module) - {"pages.startup"}) >= 2, module
@@ -177,7 +178,7 @@ def test_what_is_shared_serves_at_least_two_pages_and_the_rest_only_one():
             assert pages_that_use(module) <= {module.rsplit(".", 1)[0], "app", "engine.serve"}, module
 
 
-def test_a_page_itself_does_not_touch_the_session():
+def test_page_modules_do_not_use_session_state():
     for path in (ROOT / "app.py", *(ROOT / "pages").glob("*/page.py")):
         assert "session_state" not in path.read_text(encoding="utf-8"), path.name
 
@@ -187,7 +188,7 @@ def test_no_module_has_more_than_400_lines():
     assert not long
 
 
-def test_a_page_imports_nothing_heavy():
+def test_pages_import_no_heavy_packages():
     code = (
         "import sys\n"
         "import engine.service, engine.reports.tuning, pages.shared.titles, pages.explore.controls\n"
@@ -212,7 +213,7 @@ def test_a_page_imports_nothing_heavy():
     assert not heavy & set(loaded.stdout.split())
 
 
-def test_a_worker_that_needs_no_tensorflow_has_not_loaded_it(trained_settings):
+def test_worker_loads_tensorflow_only_if_needed(trained_settings):
     code = (
         "import sys\n"
         "from engine.cluster import worker\n"

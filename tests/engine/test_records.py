@@ -1,4 +1,4 @@
-"""Records survive JSON, and their averages are the ones that tables print."""
+"""Records survive JSON, and their averages equal those of the tables."""
 
 import dataclasses
 import json
@@ -24,21 +24,21 @@ from engine.seeds import Seeds
 from tests.engine.factories import check, record
 
 
-def test_a_record_survives_json():
+def test_record_survives_json():
     for number in (0, 2):
         text = json.dumps(record(number).to_dict(), allow_nan=False)
         assert RoundRecord.from_dict(json.loads(text)) == record(number)
 
 
-def test_no_privacy_is_null_in_json():
+def test_infinite_epsilon_is_null_in_json():
     spent = PrivacySpent(epsilon=math.inf, delta=1e-5)
     assert spent.to_dict()["epsilon"] is None
     assert PrivacySpent.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
 
 
 def test_old_shuffled_records_report_unamplified_epsilon():
-    """Until engine version 5 the headline was the amplified one, and the other stood beside it. Nobody's old record
-    promises more than today's does."""
+    """Until engine version 5 the main value was the amplified one, with the other in a separate field. Old records must
+    not claim more than current ones."""
     old = PrivacySpent(epsilon=0.7, delta=1e-5, rdp_epsilon=1.0, assumptions=("a",)).to_dict()
     del old["poisson_epsilon"]
     read = PrivacySpent.from_dict(old | {"unamplified_epsilon": 17.9})
@@ -48,7 +48,7 @@ def test_old_shuffled_records_report_unamplified_epsilon():
     assert PrivacySpent.from_dict(json.loads(json.dumps(read.to_dict()))) == read
 
 
-def test_old_noise_checks_can_be_read_and_new_ones_survive_json():
+def test_old_and_new_noise_checks_read_back():
     new = dataclasses.replace(
         check(),
         layers=(LayerNoise("LSTM", 1.01, 0.02), LayerNoise("CRF", 0.99, 0.2)),
@@ -79,7 +79,7 @@ def test_noise_check_without_noise_std_is_not_passed():
     assert not check("It is off.").passed
 
 
-def test_averages_worked_out_by_hand():
+def test_averages_equal_manual_values():
     counts = [Counts(correct=6, predicted=8, gold=10), Counts(correct=1, predicted=5, gold=2)]
     assert micro(counts).precision == pytest.approx(7 / 13)
     assert micro(counts).recall == pytest.approx(7 / 12)
@@ -88,8 +88,8 @@ def test_averages_worked_out_by_hand():
     assert weighted(counts).f1 == pytest.approx((10 * 12 / 18 + 2 * 2 / 7) / 12)
 
 
-def test_a_weighted_f1_may_lie_below_precision_and_recall():
-    """As in the paper's Table 6, which is how its triples were recognised as weighted averages."""
+def test_weighted_f1_may_be_below_precision_and_recall():
+    """As in the paper's Table 6, whose triples were therefore identified as weighted averages."""
     counts = [Counts(correct=1, predicted=1, gold=10), Counts(correct=9, predicted=90, gold=10)]
     average = weighted(counts)
     assert average.f1 < min(average.precision, average.recall)
@@ -103,12 +103,12 @@ def test_ratios_stay_between_0_and_1(triples):
             assert 0 <= value <= 1
 
 
-def test_nothing_predicted_is_zero_and_not_an_error():
+def test_scores_of_nothing_are_zero():
     empty = EntityScores(strict={}, relaxed={}, token={})
     assert (empty.precision, empty.recall, empty.f1) == (0, 0, 0)
 
 
-def test_numerators_of_two_sides_worked_out_by_hand():
+def test_sided_counts_equal_manual_values():
     counts = [SidedCounts(right=6, predicted=8, found=4, gold=10), SidedCounts(right=1, predicted=4, found=2, gold=2)]
     precision, recall = 7 / 12, 6 / 12
     assert micro(counts).precision == pytest.approx(precision)
@@ -120,7 +120,7 @@ def test_numerators_of_two_sides_worked_out_by_hand():
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_of_equal_numerators_both_kinds_of_counts_say_the_same(a, b, c):
+def test_sided_counts_with_equal_numerators_equal_counts(a, b, c):
     one, sided = Counts(min(a, b, c), b, c).ratios, SidedCounts(min(a, b, c), b, min(a, b, c), c).ratios
     assert dataclasses.astuple(sided) == pytest.approx(dataclasses.astuple(one))
 
@@ -134,17 +134,17 @@ class TestManyToMany:
             scores = EntityScores(COUNTS, COUNTS, {}, many_to_many=sided)
             assert EntityScores.from_dict(json.loads(json.dumps(scores.to_dict()))).many_to_many == sided
 
-    def test_older_records_have_none_and_are_written_as_they_were(self):
+    def test_older_records_have_none_and_stay_unchanged(self):
         older = {"strict": {"PER": [1, 2, 3]}, "relaxed": {"PER": [1, 2, 3]}, "token": {}, "sentences": [3, 1, 4, 21]}
         read = EntityScores.from_dict(older)
         assert read.many_to_many is None
         assert read.many_to_many_ratios is None
         assert read.to_dict() == older
 
-    def test_is_no_difference_between_two_records(self):
+    def test_is_ignored_in_comparisons(self):
         assert EntityScores(COUNTS, {}, {}) == EntityScores(COUNTS, {}, {}, many_to_many=SIDED)
 
-    def test_of_platforms_together(self):
+    def test_pooled_over_clients(self):
         one = EntityScores(COUNTS, COUNTS, {}, many_to_many=SIDED)
         other = EntityScores({}, {}, {}, many_to_many={"PER": SidedCounts(5, 6, 3, 4)})
         together = EntityScores.together({"a": one, "b": other})
@@ -155,7 +155,7 @@ class TestManyToMany:
         assert EntityScores.together({"a": one, "b": older}).many_to_many is None
 
 
-def test_streams_depend_on_their_name_and_keys_only():
+def test_streams_depend_on_name_and_keys_only():
     seeds = Seeds(3)
     seeds.stream("noise", step=1).standard_normal(100)
     again = Seeds(3).stream("noise", step=1).standard_normal(5)

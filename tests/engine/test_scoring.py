@@ -1,4 +1,4 @@
-"""Counts against seqeval, against brute force and against sequences worked out by hand."""
+"""Counts compared with seqeval, with brute force and with manual values."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
 
 
 def tag_pairs(length: int = 12) -> st.SearchStrategy[list[tuple[str, str]]]:
-    """One sentence as (gold, predicted) tags; any order of tags, ill-formed ones too."""
+    """Draw one sentence as (gold, predicted) tags in any order, also ill-formed."""
     return st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1, max_size=length)
 
 
@@ -30,13 +30,13 @@ def sides(sentences: list[list[tuple[str, str]]]) -> tuple[list[list[str]], list
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=15))
-def test_entities_are_those_of_seqeval(tags):
+def test_entities_equal_seqeval(tags):
     expected = [(e.tag, e.start, e.end) for e in Entities([tags], IOB2).entities[0]]
     assert list(entities(tags)) == expected
 
 
 @given(st.lists(tag_pairs(), min_size=1, max_size=6))
-def test_strict_scores_are_those_of_seqeval(sentences):
+def test_strict_scores_equal_seqeval(sentences):
     gold, predicted = sides(sentences)
     scores = score(gold, predicted)
     if not scores.strict:
@@ -58,7 +58,7 @@ def test_strict_scores_are_those_of_seqeval(sentences):
 
 
 @given(tag_pairs(10))
-def test_relaxed_is_the_largest_one_to_one_matching(sentence):
+def test_relaxed_is_maximum_matching(sentence):
     gold, predicted = sides([sentence])
     for kind, counts in score(gold, predicted).relaxed.items():
         there = [set(range(a, b)) for k, a, b in entities(gold[0]) if k == kind]
@@ -85,7 +85,7 @@ def test_many_to_many_counts_all_pairs(sentences):
 
 
 @given(st.lists(tag_pairs(), min_size=1, max_size=6))
-def test_levels_agree_with_each_other(sentences):
+def test_metrics_are_consistent(sentences):
     gold, predicted = sides(sentences)
     scores = score(gold, predicted)
     for kind in scores.strict:
@@ -105,29 +105,34 @@ def test_levels_agree_with_each_other(sentences):
         assert counts.correct == sum(g == p == tag for g, p in flat)
 
 
-def test_seqevals_lenient_default_is_not_followed():
+def test_ill_formed_entities_do_not_count():
     gold, predicted = [["B-PER", "I-PER", "O"]], [["I-PER", "I-PER", "O"]]
-    assert f1_score(gold, predicted) == 1.0  # the trap: the default takes I-PER at the start for a whole entity
+    assert f1_score(gold, predicted) == 1.0  # pitfall: by default, I-PER at the start counts as an entity
     assert score(gold, predicted).strict == {"PER": Counts(0, 0, 1)}
     assert score(gold, predicted).relaxed == {"PER": Counts(0, 0, 1)}
 
 
-def test_worked_out_by_hand():
+def test_scores_equal_manual_values():
     gold = [
         ["B-PER", "I-PER", "O", "B-LOC"],
         ["O", "B-ORG", "I-ORG", "I-ORG"],
         ["B-LOC", "B-LOC", "O", "O"],
     ]
     predicted = [
-        ["B-PER", "I-PER", "O", "B-ORG"],  # PER right; LOC missed, ORG too many
-        ["O", "O", "B-ORG", "I-ORG"],  # ORG begins too late: right only when relaxed
-        ["B-LOC", "I-LOC", "O", "I-LOC"],  # two places taken for one: half of it when relaxed; a stray I is nothing
+        ["B-PER", "I-PER", "O", "B-ORG"],  # PER correct; LOC missed, ORG spurious
+        ["O", "O", "B-ORG", "I-ORG"],  # ORG begins too late: correct only when relaxed
+        [
+            "B-LOC",
+            "I-LOC",
+            "O",
+            "I-LOC",
+        ],  # two locations predicted as one: half of it when relaxed; a stray I- counts nothing
     ]
     scores = score(gold, predicted)
     assert scores.strict == {"LOC": Counts(0, 1, 3), "ORG": Counts(0, 2, 1), "PER": Counts(1, 1, 1)}
     assert scores.relaxed == {"LOC": Counts(1, 1, 3), "ORG": Counts(1, 2, 1), "PER": Counts(1, 1, 1)}
     assert scores.many_to_many == {
-        "LOC": SidedCounts(right=1, predicted=1, found=2, gold=3),  # the one that was taken for two finds both
+        "LOC": SidedCounts(right=1, predicted=1, found=2, gold=3),  # the merged prediction finds both
         "ORG": SidedCounts(right=1, predicted=2, found=1, gold=1),
         "PER": SidedCounts(right=1, predicted=1, found=1, gold=1),
     }
@@ -146,22 +151,22 @@ def test_worked_out_by_hand():
     assert records.EntityScores.from_dict(scores.to_dict()) == scores
 
 
-def test_one_name_marked_in_three_parts():
-    """One to one: one of three is right. Many to many: all three are, and the one name is found."""
+def test_one_entity_predicted_in_three_parts():
+    """One-to-one: one of three is correct. Many-to-many: all three are, and the one entity is found."""
     scores = score([["B-ADE"] + ["I-ADE"] * 4], [["B-ADE", "O", "B-ADE", "I-ADE", "B-ADE"]])
     assert scores.relaxed == {"ADE": Counts(1, 3, 1)}
     assert scores.many_to_many == {"ADE": SidedCounts(right=3, predicted=3, found=1, gold=1)}
     assert (micro(scores.relaxed.values()).f1, scores.many_to_many_ratios.f1) == (0.5, 1.0)
 
 
-def test_many_to_many_asks_for_the_type_and_a_shared_token():
+def test_many_to_many_requires_type_and_shared_token():
     scores = score([["B-ADE", "I-ADE", "O", "B-Drug"]], [["B-Drug", "I-Drug", "B-Drug", "O"]])
     assert scores.many_to_many == {"ADE": SidedCounts(0, 0, 0, 1), "Drug": SidedCounts(0, 2, 0, 1)}
     assert scores.many_to_many_ratios.f1 == 0
 
 
-def test_nothing_found_is_zero_but_not_on_the_published_scale():
-    """A tagger that says O everywhere finds no name and yet gets 0.746 (CoNLL-2003 test: 38,323 of 46,435 are O)."""
+def test_no_entity_found_is_zero_except_with_o_included():
+    """A tagger that predicts only O finds no entity but scores 0.746 (CoNLL-2003 test: 38,323 of 46,435 tags are O)."""
     gold = [["O"] * 38_323 + ["B-LOC"] * 8_112]
     scores = score(gold, [["O"] * 46_435])
     assert scores.f1 == 0
@@ -169,7 +174,7 @@ def test_nothing_found_is_zero_but_not_on_the_published_scale():
     assert records.weighted(scores.tokens(outside=False)).f1 == 0
 
 
-def test_no_sentences_and_no_entities_are_zero():
+def test_scores_without_sentences_or_entities_are_zero():
     assert score([], []).f1 == 0
     assert score([["O", "O"]], [["O", "O"]]).f1 == 0
     assert score([[]], [[]]).token == {}
@@ -193,7 +198,7 @@ def test_mismatched_sides_raise_invalid_config(gold, predicted, words):
         score(gold, predicted)
 
 
-def test_importing_is_light():
+def test_import_loads_no_heavy_packages():
     code = "import sys, engine.scoring; print([m for m in ('pandas', 'sklearn', 'seqeval') if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

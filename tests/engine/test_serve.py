@@ -1,4 +1,4 @@
-"""Starting the dashboard: the port, and settings that are none."""
+"""Starting the dashboard: the port, the address, and invalid settings."""
 
 import subprocess
 import sys
@@ -15,24 +15,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("port", ["0", "70000", "-1", "http", "80 80", "٣"])
-def test_a_port_that_is_none_is_named(port):
+def test_invalid_port_is_named(port):
     with pytest.raises(InvalidConfig, match=rf"PORT={port},.* 1 to 65535\b"):
         serve.server_command({"PORT": port})
 
 
-def test_the_port_reaches_the_server():
+def test_port_is_passed_to_the_server():
     command = serve.server_command({"PORT": "9000"})
     assert command[command.index("--server.port") + 1] == "9000"
     assert "--server.port" not in serve.server_command({})
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"])
-def test_others_reach_no_dashboard_that_asks_nobody_who_they_are(address):
+def test_public_address_requires_sign_in(address):
     with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS_FILE"):
         serve.server_command({"STREAMLIT_SERVER_ADDRESS": address})
 
 
-def test_others_reach_one_that_asks(tmp_path):
+def test_public_address_with_sign_in(tmp_path):
     file = tmp_path / "access.toml"
     file.write_text(access_text())
     file.chmod(0o600)
@@ -45,7 +45,7 @@ def test_others_reach_one_that_asks(tmp_path):
         serve.server_command({}, file)
 
 
-def test_a_bad_port_ends_with_2_and_one_sentence():
+def test_invalid_port_exits_with_code_2():
     called = subprocess.run(
         [sys.executable, "-m", "engine.serve"],
         env={"PORT": "x"},
@@ -59,7 +59,7 @@ def test_a_bad_port_ends_with_2_and_one_sentence():
     assert all(part in said for part in ("PORT=x, ", "1 to 65535"))
 
 
-def test_a_back_end_that_is_none_is_named(monkeypatch):
+def test_invalid_backend_is_named(monkeypatch):
     monkeypatch.setenv("EPSILON_BACKEND", "abacus")
     with pytest.raises(InvalidConfig, match=r"EPSILON_BACKEND=abacus,.* compiled, tensorflow"):
         Settings.from_environment()

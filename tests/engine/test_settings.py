@@ -1,4 +1,4 @@
-"""Settings of the environment that can be wrong."""
+"""Invalid settings in the environment."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_poll_is_off_by_default(monkeypatch, text, found):
 @pytest.mark.parametrize(
     "text", ["yes", "80", "70000", "٨٦٠٠", "8600:", "0.0.0.0:8600", "8.8.8.8:8600", "here:8600", "::1:8600"]
 )
-def test_a_place_for_the_poll_that_is_none_is_named(monkeypatch, text):
+def test_invalid_poll_address_is_named(monkeypatch, text):
     monkeypatch.setenv("EPSILON_POLL_ADDRESS", text)
     with pytest.raises(InvalidConfig, match="EPSILON_POLL_ADDRESS="):
         Settings.from_environment()
@@ -56,7 +56,7 @@ def test_scheduler_without_tls_is_refused(monkeypatch, text):
 
 
 @pytest.mark.parametrize("text", ["tls://10.0.0.1:8786", "/shared/scheduler.json"])
-def test_a_scheduler_needs_its_key(monkeypatch, text):
+def test_scheduler_requires_cluster_key(monkeypatch, text):
     monkeypatch.delenv("EPSILON_CLUSTER_KEY", raising=False)
     monkeypatch.setenv("EPSILON_SCHEDULER", text)
     with pytest.raises(InvalidConfig, match="without EPSILON_CLUSTER_KEY"):

@@ -1,4 +1,4 @@
-"""How far set-up is, as others see it."""
+"""Set-up status as other processes see it."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def holder(folder):
-    """A process that holds the environment's lock until it is killed."""
+    """Start a process that holds the environment's lock until it is killed."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY
     )
@@ -41,12 +41,12 @@ def holder(folder):
     process.communicate()
 
 
-def test_where_nothing_is_known_to_be_missing_there_is_nothing_to_say():
+def test_no_status_without_missing_parts():
     assert setup_status.look() is None
     assert setup_status.being_made([VECTORS]) is None
 
 
-def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
+def test_status_shows_progress_of_running_set_up(holder):
     setup_status.tell(PROGRESS)
     seen = setup_status.look()
     assert seen.under_way
@@ -60,7 +60,7 @@ def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
     assert setup_status.look() is None
 
 
-def test_who_is_killed_is_at_it_no_more(holder):
+def test_killed_set_up_is_not_running(holder):
     setup_status.tell(PROGRESS)
     holder.kill()
     holder.wait()
@@ -69,12 +69,12 @@ def test_who_is_killed_is_at_it_no_more(holder):
 
 
 @pytest.mark.parametrize("written", ["", "[]", '{"parts": 3}', '{"parts": ["a"], "unknown": 1}', "\0"])
-def test_a_file_that_cannot_be_read_says_nothing(folder, written):
+def test_unreadable_status_file_is_ignored(folder, written):
     (folder / "set-up.json").write_text(written)
     assert setup_status.look() is None
 
 
-def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(holder):
+def test_wait_for_reports_progress_and_ends_with_its_parts(holder):
     setup_status.tell(Progress(parts=(VECTORS, TRAINING)))
     said = []
 
@@ -88,7 +88,7 @@ def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(hol
     assert all(part in second for part in ("waiting", " 1 of 3 parts", "training step"))
 
 
-def test_who_waits_may_give_up(holder):
+def test_wait_for_can_be_stopped(holder):
     setup_status.tell(PROGRESS)
 
     def stop(words):
@@ -98,7 +98,7 @@ def test_who_waits_may_give_up(holder):
         setup_status.wait_for([TRAINING], stop)
 
 
-def test_only_one_has_the_lock(holder):
+def test_lock_is_exclusive(holder):
     waits = threading.Event()
     entered = threading.Event()
 

@@ -1,4 +1,5 @@
-"""What runs of one seed share, and what they must not: with equal noise or samples, their difference has none."""
+"""Random streams of runs with one seed: shared ones for comparison, and separate noise and samples, whose reuse would
+cancel the noise."""
 
 import dataclasses
 import itertools
@@ -27,8 +28,8 @@ LINEAR = SimulationConfig(
     privacy=PrivacyConfig(noise_multiplier=2.39),
 )
 """220 sentences of the embedded corpus, 28 steps."""
-CHANCE = 1e-6
-"""That an honest generator fails one of these tests."""
+FALSE_ALARM_RATE = 1e-6
+"""Probability that a correct generator fails one of these tests."""
 
 
 def changed(config: SimulationConfig = LINEAR, **values: object) -> SimulationConfig:
@@ -58,13 +59,13 @@ VARIED = [
 ]
 
 
-class TestTheAttack:
-    """Two runs of seed 0 at σ = 2.39 and 5.93 whose noise is σC·z with one z: the clipped sum of the first step, or the
-    clients' clipped updates, follow by one linear equation."""
+class TestNoiseCancellationAttack:
+    """Two runs of seed 0 at σ = 2.39 and 5.93 with noise σC·z of one z: one linear equation gives the clipped sum of
+    the first step, or the clients' clipped updates."""
 
     @staticmethod
     def moved(config: SimulationConfig, settings: Settings) -> np.ndarray:
-        """Clipped sum and noise, as they can be read off the weights after the first step, or round."""
+        """Return the clipped sum plus noise, computed from the weights after the first step or round."""
         fresh = prepare(config, settings).run
         kept: list[Checkpoint] = []
         next(simulate(config, settings, on_checkpoint=kept.append))
@@ -81,8 +82,8 @@ class TestTheAttack:
 
     @staticmethod
     def truth(config: SimulationConfig, settings: Settings) -> np.ndarray:
-        """The sum without noise, of the run at the smaller σ."""
-        if config.federation.clients > 1:  # clients train alike, and without noise to speak of the sum is left
+        """Return the sum without noise, of the run at the smaller σ."""
+        if config.federation.clients > 1:  # clients train identically; with negligible noise the sum remains
             config = changed(config, noise_multiplier=1e-6)
         run = prepare(config, settings).run
         if config.federation.clients > 1:
@@ -95,7 +96,7 @@ class TestTheAttack:
 
     @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg", "local"])
     @pytest.mark.parametrize("shared", [True, False])
-    def test_one_linear_equation_gives_the_sum_only_where_keys_are_shared(
+    def test_linear_equation_reveals_the_sum_only_with_shared_keys(
         self, trained_settings, monkeypatch, mechanism, shared
     ):
         config = LINEAR
@@ -114,10 +115,10 @@ class TestTheAttack:
             assert abs(found @ truth) / np.linalg.norm(found) / np.linalg.norm(truth) < 0.2
 
 
-class TestManyRunsOfOneSeed:
+class TestRunsOfOneSeed:
     @pytest.fixture
     def learners(self, trained_settings):
-        """The first client of each run, and the second one of a run with two."""
+        """Return the learners of the first client of each run, and of the second one of a run with two."""
         found = []
         for config in VARIED:
             run = prepare(config, trained_settings).run
@@ -133,12 +134,12 @@ class TestManyRunsOfOneSeed:
             drawn.append(noise / np.linalg.norm(noise))
         cosines = np.abs(np.array(drawn) @ np.array(drawn).T)[np.triu_indices(len(drawn), 1)]
         half = (size - 1) / 2
-        allowed = 2 * stats.beta.isf(CHANCE / 2 / len(cosines), half, half) - 1
+        allowed = 2 * stats.beta.isf(FALSE_ALARM_RATE / 2 / len(cosines), half, half) - 1
         assert len(cosines) > 900
         assert cosines.max() < allowed < 0.06
 
     def test_samples_are_independent(self, learners):
-        """How often two runs draw the same of the first 100 sentences, at 27 steps, is a binomial count."""
+        """The number of the first 100 sentences that two runs both draw, over 27 steps, is a binomial count."""
         steps, first = 27, 100
         masks = np.zeros((len(learners), steps, first), dtype=bool)
         for place, learner in enumerate(learners):
@@ -149,10 +150,12 @@ class TestManyRunsOfOneSeed:
         pairs = list(itertools.combinations(range(len(learners)), 2))
         for one, other in pairs:
             together, chance = (masks[one] & masks[other]).sum(), chances[one] * chances[other]
-            low, high = stats.binom.ppf([CHANCE / 2 / len(pairs), 1 - CHANCE / 2 / len(pairs)], steps * first, chance)
+            low, high = stats.binom.ppf(
+                [FALSE_ALARM_RATE / 2 / len(pairs), 1 - FALSE_ALARM_RATE / 2 / len(pairs)], steps * first, chance
+            )
             assert low <= together <= high < masks[one].sum(), (one, other)
 
-    def test_what_makes_runs_comparable_is_shared(self, trained_settings):
+    def test_weights_partitions_and_pieces_are_shared(self, trained_settings):
         def begun(config: SimulationConfig):
             return prepare(config, trained_settings).run
 
@@ -185,13 +188,13 @@ class TestManyRunsOfOneSeed:
             taken.append([learner.sample(step).tolist() for step in range(5)])
         assert taken[0] == taken[1]
 
-    def test_run_again_it_is_the_same_to_the_last_digit(self, trained_settings):
+    def test_rerun_is_identical(self, trained_settings):
         first, again = (list(simulate(LINEAR, trained_settings)) for _ in range(2))
         assert [dataclasses.replace(each, seconds=0.0) for each in first] == [
             dataclasses.replace(each, seconds=0.0) for each in again
         ]
 
-    def test_who_takes_part_is_secret_where_that_protects(self, trained_settings):
+    def test_participants_are_secret_if_they_amplify_privacy(self, trained_settings):
         here = corpus.resolve("synthetic", trained_settings)
 
         def joined(mechanism: str, rate: float) -> list[list[int]]:
@@ -203,7 +206,7 @@ class TestManyRunsOfOneSeed:
 
 
 class TestKeys:
-    def test_all_of_a_runs_identity_is_in_its_key(self, trained_settings, monkeypatch):
+    def test_key_depends_on_the_whole_run_identity(self, trained_settings, monkeypatch):
         checksum = corpus.resolve("synthetic", trained_settings).checksum
         keys = {
             "as it is": seeded_secrets(LINEAR, checksum),
@@ -219,7 +222,7 @@ class TestKeys:
         monkeypatch.setattr(configs, "PRIVATE_VERSION", "7")
         assert seeded_secrets(LINEAR, checksum) == keys["another engine"]
 
-    def test_a_stream_is_its_name_and_keys(self):
+    def test_streams_differ_by_name_and_keys(self):
         secrets = Secrets.seeded(0, "run")
         streams = [
             secrets.stream("noise", step=1),
@@ -234,19 +237,19 @@ class TestKeys:
         assert all(len(each.key) == 32 for each in streams)
         assert secrets.of(part=1).stream("noise", step=1) == Secrets.seeded(0, "run").of(part=1).stream("noise", step=1)
 
-    def test_keys_are_not_shown(self):
+    def test_repr_hides_keys(self):
         secrets = Secrets(bytes(range(32)))
         for shown in (repr(secrets), str(secrets.of(part=1)), repr(secrets.stream("noise"))):
             assert "x1f" not in shown
             assert "b'" not in shown
 
-    def test_uniform_draws_are_the_key_streams(self):
+    def test_uniform_draws_equal_chacha20(self):
         key = np.random.default_rng(3).bytes(32)
         bits = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * 1000))
         words = [int.from_bytes(bits[at : at + 8], "little") for at in range(0, 8000, 8)]
         assert KeyStream(key).random(1000).tolist() == [(word >> 11) / 2**53 for word in words]
 
-    def test_uniform_draws_and_permutations_are_so(self):
+    def test_uniform_draws_and_permutations_are_uniform(self):
         secrets = Secrets.seeded(0, "run")
         assert stats.kstest(secrets.stream("a").random(200_000), "uniform").pvalue > 1e-3
         orders = np.array([secrets.stream("b", epoch=epoch).permutation(5) for epoch in range(12_000)])

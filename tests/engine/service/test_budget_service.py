@@ -39,7 +39,7 @@ def test_run_is_charged_on_submit_and_excess_is_refused(app):
     with pytest.raises(BudgetExceeded, match=r"synthetic is ε = 2\b"):
         app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
     app.runs.delete(booking.run)
-    assert app.budgets.state("synthetic").share == 0, "nobody had begun"
+    assert app.budgets.state("synthetic").share == 0, "it had not started"
 
 
 def test_runs_without_noise_are_unprotected_accesses(app):

@@ -1,4 +1,4 @@
-"""A complete run: records, end, stopping and resuming."""
+"""A complete run: records, completion, stopping and resuming."""
 
 import dataclasses
 import math
@@ -39,7 +39,7 @@ def test_a_run_yields_records_and_final_test_scores(trained_settings):
     assert records[-1].step == plan.steps == 55
     assert records[-1].examples_seen == pytest.approx(55 * 8, rel=0.35)
     gold = sum(counts.gold for counts in records[0].scores.strict.values())
-    assert gold == 1_312  # names in the validation part
+    assert gold == 1_312  # entities in the validation set
     assert sum(counts.gold for counts in records[-1].test.strict.values()) == 2_233
 
 
@@ -101,7 +101,7 @@ def test_small_taggers_learn_under_dp_and_resume(trained_settings, tagger):
 
 @pytest.mark.parametrize("well_formed", [True, False])
 def test_a_tagger_that_learns_bioes_is_scored_in_bio2(trained_settings, well_formed):
-    """What is gold does not depend on how it is learned, and no E- or S- leaves."""
+    """Gold counts do not depend on the training scheme, and predictions contain no E- or S-."""
     fields = FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 0.0, "well_formed": well_formed}
     models: list[Any] = []
     ours, usual = (
@@ -125,7 +125,7 @@ def test_scores_use_the_averaged_weights(trained_settings):
     configs = [SimulationConfig.from_flat(fields | {"averaging": decay}) for decay in (0.9, 0.0)]
     secrets = Secrets.seeded(0, "both")
     averaged, last = (list(simulate(config, trained_settings, secrets=secrets)) for config in configs)
-    assert averaged[-1].loss == last[-1].loss  # training is the same
+    assert averaged[-1].loss == last[-1].loss  # training is identical
     assert averaged[-1].scores != last[-1].scores
 
 
@@ -141,7 +141,7 @@ def test_clients_average_rounds(trained_settings):
 
 
 def test_both_back_ends_learn_the_same(trained_settings):
-    """Equal samples and noise; what differs is rounding, which a long run would carry further."""
+    """Samples and noise are equal; only rounding differs, and a long run would amplify it."""
     compiled, reference = (
         list(simulate(SMALL, dataclasses.replace(trained_settings, backend=name))) for name in BACKENDS
     )
@@ -174,7 +174,7 @@ def test_overlap_with_the_features_training_data_gives_infinite_epsilon(trained_
     assert math.isinf(after.privacy.epsilon)
     assert "1 of 4,400 training" in after.privacy.assumptions[0]
     assert after.scores == before.scores
-    assert next(simulate(SMALL, trained_settings)).privacy == before.privacy  # word vectors know nothing of it
+    assert next(simulate(SMALL, trained_settings)).privacy == before.privacy  # word vectors do not overlap
 
 
 def test_a_run_stops_on_request(trained_settings):
@@ -226,14 +226,14 @@ def test_a_run_waits_for_required_components_and_reports_it(trained_settings, tm
     parts = (setup_status.VECTORS, setup_status.TRAINING, setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL)
     stages = []
 
-    def hear(stage, progress):
+    def on_stage_report(stage, progress):
         stages.append(stage)
         if "waiting" in stage:
             setup_status.tell(Progress(parts=parts, over=len(stages)))
 
     with setup_status.alone(lambda: None):
         setup_status.tell(Progress(parts=parts))
-        next(simulate(SMALL, trained_settings, on_stage=hear))
+        next(simulate(SMALL, trained_settings, on_stage=on_stage_report))
     first, second, third, *_ = stages
     assert all(part in first for part in ("waiting", " 0 of 4 parts", "word vectors"))
     assert all(part in second for part in ("waiting", " 1 of 4 parts", "training step"))
@@ -245,16 +245,16 @@ def test_a_run_waits_for_required_components_and_reports_it(trained_settings, tm
     [(dataclasses.replace(SMALL, features="contextual"), "compiled"), (SMALL, "tensorflow")],
 )
 def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatch, config, backend):
-    class Heard(Exception):
-        """Enough was heard."""
+    class StageReported(Exception):
+        """Enough stages were reported."""
 
-    def hear(stage, progress):
-        raise Heard(stage)
+    def on_stage_report(stage, progress):
+        raise StageReported(stage)
 
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TENSORFLOW), over=1))
-    run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=hear)
-    with setup_status.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
+    run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=on_stage_report)
+    with setup_status.alone(lambda: None), pytest.raises(StageReported, match="now: TensorFlow"):
         next(run)
 
 
@@ -273,7 +273,7 @@ def test_a_federated_run_reports_rounds_and_bytes(trained_settings):
     assert all(record.federation.drift > 0 for record in records)
     assert not records[-1].noise_check.failed
     assert records[-1].noise_check.steps == records[-1].step
-    # A client's own shard is smaller, and costs more than the same steps in one hand.
+    # A client's shard is smaller, so it costs more than the same steps on all data.
     assert records[0].privacy.epsilon > list(simulate(SMALL, trained_settings))[-1].privacy.epsilon
 
 
@@ -316,7 +316,7 @@ def test_rounds_without_participants_are_reported_and_composed(trained_settings,
         federated(clients=3, rounds=8, participants=1, schedule=schedule),
         privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=2.0),
     )
-    for seed in range(200):  # until the hardest rounds have no participant: the first, one between, the last
+    for seed in range(200):  # until rounds at the start, in the middle and at the end have no participant
         config = dataclasses.replace(config, seed=seed)
         visits = plan_of(config, found).rounds
         if not (visits[0] or visits[-1] or all(visits[2:-1])):

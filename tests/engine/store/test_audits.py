@@ -1,4 +1,4 @@
-"""Audits as files: what was kept comes back, and what somebody changed is left out."""
+"""Audits as files: a saved audit reads back, and a changed file is ignored."""
 
 import json
 import math
@@ -59,18 +59,18 @@ AUDIT = Audit(
 )
 
 
-def at(folder: Path) -> ArtifactStore:
+def store_in(folder: Path) -> ArtifactStore:
     return ArtifactStore(str(folder), folder)
 
 
-def test_what_was_kept_comes_back(tmp_path):
-    path = audits.write(AUDIT, at(tmp_path / "home"))
+def test_audit_reads_back(tmp_path):
+    path = audits.write(AUDIT, store_in(tmp_path / "home"))
     assert audits.read_all(tmp_path / "home") == {"ab": AUDIT}
     assert "Infinity" in path.read_text()
 
 
-def test_the_users_own_comes_before_a_published_one(tmp_path):
-    audits.write(AUDIT, at(tmp_path / "own"))
+def test_own_audit_precedes_published_audit(tmp_path):
+    audits.write(AUDIT, store_in(tmp_path / "own"))
     published = json.loads((tmp_path / "own" / "audits" / "ab.json").read_text()) | {"machine": "another"}
     (tmp_path / "published" / "audits").mkdir(parents=True)
     (tmp_path / "published" / "audits" / "ab.json").write_text(json.dumps(published))
@@ -78,7 +78,7 @@ def test_the_users_own_comes_before_a_published_one(tmp_path):
     assert audits.read_all(tmp_path / "published")["ab"].machine == "another"
 
 
-def test_what_a_worker_elsewhere_measured_is_found(tmp_path):
+def test_audit_of_remote_worker_is_found_after_sync(tmp_path):
     worker, app = (ArtifactStore("memory://audits-elsewhere", tmp_path / name) for name in ("worker", "app"))
     audits.write(AUDIT, worker)
     assert audits.read_all(app.folder) == {}
@@ -101,8 +101,8 @@ def test_what_a_worker_elsewhere_measured_is_found(tmp_path):
         lambda values: values.update(note="x" * 2_000_000),
     ],
 )
-def test_a_file_that_does_not_fit_is_left_out(change, tmp_path):
-    path = audits.write(AUDIT, at(tmp_path))
+def test_inconsistent_file_is_ignored(change, tmp_path):
+    path = audits.write(AUDIT, store_in(tmp_path))
     values = json.loads(path.read_text())
     change(values)
     path.write_text(json.dumps(values))
@@ -110,7 +110,7 @@ def test_a_file_that_does_not_fit_is_left_out(change, tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"\xff", b"[" * 100_000, b"3"])
-def test_a_file_that_is_none_is_left_out(text, tmp_path):
-    path = audits.write(AUDIT, at(tmp_path))
+def test_unreadable_file_is_ignored(text, tmp_path):
+    path = audits.write(AUDIT, store_in(tmp_path))
     path.write_bytes(text)
     assert audits.read_all(tmp_path) == {}

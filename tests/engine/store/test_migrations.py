@@ -1,4 +1,4 @@
-"""Databases of older versions get the tables of today and lose nothing."""
+"""Databases of older versions get the current tables and keep all data."""
 
 import sqlite3
 import threading
@@ -17,9 +17,9 @@ from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
 OLDER = Path(__file__).with_name("version_2.sql")
-"""A database as version 2 of the tables had it: a run that is done with its note, two that repeat (one of a run that is
-not here), and one that waits."""
-FIRST, AGAIN, OF_A_PUBLISHED_ONE, WAITING = (
+"""A database with tables of version 2: a finished run with a note, two reruns (one of a run in another database), and a
+queued run."""
+FIRST, AGAIN, RERUN_OF_PUBLISHED, WAITING = (
     "0123456789abcdef",
     "r123456789abcdef",
     "r999999999999999",
@@ -28,13 +28,13 @@ FIRST, AGAIN, OF_A_PUBLISHED_ONE, WAITING = (
 
 
 def statements(version: int) -> list[str]:
-    """What makes a database of that version, in words that both kinds of databases know."""
+    """Return the statements that create a database of this version, in SQL for both kinds of databases."""
     lines = [line for line in OLDER.read_text(encoding="utf-8").splitlines() if not line.startswith("PRAGMA")]
     with sqlite3.connect(":memory:") as reader:
         reader.executescript("\n".join(lines))
         made = list(reader.iterdump())[1:-1]  # without BEGIN and COMMIT
     reader.close()
-    # A table is filled after the one it refers to.
+    # A table must be filled after the one it references.
     made.sort(
         key=lambda each: (each.startswith("INSERT") + 2 * each.startswith("CREATE INDEX"), "runs" not in each[:40])
     )
@@ -43,7 +43,7 @@ def statements(version: int) -> list[str]:
 
 
 def made(address: str, version: int) -> str:
-    """The database at this address as that version had it."""
+    """Create a database of this version at this address, and return the address."""
     if address.startswith("sqlite"):
         return database(Path(str(make_url(address).database)), version)
     engine = create_engine(address)
@@ -65,7 +65,7 @@ def database(path: Path, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_address, version):
+def test_upgrade_keeps_all_data(store_address, version):
     store = RunStore(made(store_address, version))
     first = store.get(FIRST)
     assert (first.kind, first.parent, first.owner) == (RunKind.RUN, None, None)
@@ -73,8 +73,8 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_add
     assert first.provenance == provenance()
     assert first.records == tuple(record(number) for number in range(3))
     assert all(each.scores.many_to_many is None for each in first.records)
-    assert [store.get(identity).kind for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [RunKind.REPEAT] * 2
-    assert [store.get(identity).parent for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [FIRST, None]
+    assert [store.get(identity).kind for identity in (AGAIN, RERUN_OF_PUBLISHED)] == [RunKind.REPEAT] * 2
+    assert [store.get(identity).parent for identity in (AGAIN, RERUN_OF_PUBLISHED)] == [FIRST, None]
     assert store.status(WAITING).state == RunState.QUEUED
     assert store.notes() == ({FIRST: "kept"} if version == 2 else {})
     store.write_note(WAITING, "new")
@@ -87,7 +87,7 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_add
     again.close()
 
 
-def test_all_steps_end_with_the_tables_of_today(store_address, request):
+def test_migrations_give_the_current_schema(store_address, request):
     assert migrations.newest() == schema.SCHEMA
     engine = create_engine(store_address)
     with engine.begin() as connection:
@@ -117,8 +117,8 @@ def test_all_steps_end_with_the_tables_of_today(store_address, request):
         each.dispose()
 
 
-def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
-    """They look at the number in ``epsilon_schema`` and expect theirs."""
+def test_older_programs_refuse_an_upgraded_database(tmp_path):
+    """They compare the number in ``epsilon_schema`` with their own."""
     store = RunStore(database(tmp_path / "runs.sqlite", 2))
     store.newest(1)
     store.close()
@@ -127,7 +127,7 @@ def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
     connection.close()
 
 
-def test_what_goes_wrong_on_the_way_leaves_the_database_as_it_was(tmp_path, monkeypatch):
+def test_failed_upgrade_is_rolled_back(tmp_path, monkeypatch):
     path = tmp_path / "runs.sqlite"
     address = database(path, 2)
     with sqlite3.connect(path) as connection:
@@ -151,7 +151,7 @@ def test_what_goes_wrong_on_the_way_leaves_the_database_as_it_was(tmp_path, monk
     store.close()
 
 
-def test_two_programs_may_open_it_at_once(store_address):
+def test_concurrent_upgrades_are_safe(store_address):
     address, problems = made(store_address, 2), []
 
     def opened() -> None:
@@ -172,7 +172,7 @@ def test_two_programs_may_open_it_at_once(store_address):
 
 
 @pytest.mark.parametrize("version", ["99", "x"])
-def test_a_database_of_a_later_version_is_left_alone(store_address, version):
+def test_database_of_later_version_is_refused(store_address, version):
     store = RunStore(store_address)
     store.submit(FIRST, SMALL, "checksum")
     store.close()

@@ -1,4 +1,4 @@
-"""What only a database server can do: end connections, refuse users, be far away; and programs that write at once."""
+"""Conditions of a database server: ended connections, refused users, unreachable hosts, and concurrent writers."""
 
 import multiprocessing
 import subprocess
@@ -28,7 +28,7 @@ def store(store_address):
 
 
 def _claims(address: str, holder: str, identities: list[str], begin, won) -> None:
-    """A program of its own: tries to claim each run, and tells which ones it got."""
+    """Claim each run from a separate process, and send the claimed runs to the queue."""
     store = RunStore(address)
     store.newest(1)
     begin.wait()
@@ -42,8 +42,8 @@ def _claims(address: str, holder: str, identities: list[str], begin, won) -> Non
     won.put(None)
 
 
-def _at_once(*calls) -> list[Exception]:
-    """Call all at the same moment; what they raised."""
+def _call_concurrently(*calls) -> list[Exception]:
+    """Call all functions at the same time; return the exceptions raised."""
     begin, raised = threading.Barrier(len(calls)), []
 
     def call(what) -> None:
@@ -61,8 +61,8 @@ def _at_once(*calls) -> list[Exception]:
     return raised
 
 
-class TestManyAtOnce:
-    def test_of_two_programs_that_claim_at_once_one_gets_each_run(self, store, store_address):
+class TestConcurrency:
+    def test_concurrent_claims_have_one_winner_per_run(self, store, store_address):
         identities = [f"run{number}" for number in range(20)]
         for identity in identities:
             store.submit(identity, SMALL, "checksum")
@@ -81,17 +81,17 @@ class TestManyAtOnce:
         assert sorted(each[0] for each in told if each) == sorted(identities)
         assert all(store.status(identity).state == RunState.RUNNING for identity in identities)
 
-    def test_notes_written_at_once_leave_one_of_them(self, store):
+    def test_concurrent_notes_leave_one(self, store):
         store.submit("a", SMALL, "checksum")
         texts = [f"note {number}" for number in range(6)]
-        assert not _at_once(*(lambda text=text: store.write_note("a", text) for text in texts))
+        assert not _call_concurrently(*(lambda text=text: store.write_note("a", text) for text in texts))
         assert store.notes()["a"] in texts
 
-    def test_a_run_deleted_while_its_worker_writes_leaves_nothing(self, store):
+    def test_delete_during_writes_leaves_nothing(self, store):
         for _ in range(5):
             store.submit("a", SMALL, "checksum")
             claim = store.claim("a", "here")
-            raised = _at_once(
+            raised = _call_concurrently(
                 lambda: store.delete("a"),
                 lambda claim=claim: store.append(claim, record(0)),
                 lambda: store.write_note("a", "kept?"),
@@ -99,15 +99,15 @@ class TestManyAtOnce:
             assert all(isinstance(error, RunStopped | RunNotFound) for error in raised)
             assert (store.records("a"), store.notes(), store.newest(1)[0]) == ((), {}, [])
 
-    def test_an_empty_database_opened_at_once_gets_its_tables_once(self, store_address):
+    def test_concurrent_opens_create_tables_once(self, store_address):
         stores = [RunStore(store_address) for _ in range(4)]
-        assert not _at_once(*(lambda each=each: each.newest(1) for each in stores))
+        assert not _call_concurrently(*(lambda each=each: each.newest(1) for each in stores))
         for each in stores:
             each.close()
 
 
-class TestAServer:
-    def test_connections_that_were_ended_are_opened_anew(self, postgresql_server):
+class TestServer:
+    def test_ended_connections_are_reopened(self, postgresql_server):
         store = RunStore(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
         claim = store.claim("a", "here")
@@ -122,7 +122,7 @@ class TestAServer:
         assert len(store.records("a")) == 3
         store.close()
 
-    def test_a_connection_that_ends_inside_a_transaction_undoes_it_and_is_said(self, postgresql_server):
+    def test_connection_lost_in_transaction_rolls_back_and_raises(self, postgresql_server):
         store = RunStore(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
         with pytest.raises(StoreError, match="closed the connection"), store.begin() as connection:  # noqa: PT012
@@ -133,7 +133,7 @@ class TestAServer:
         assert store.status("a").state == RunState.QUEUED
         store.close()
 
-    def test_a_run_that_somebody_holds_is_said_to_be_locked(self, postgresql_server, monkeypatch):
+    def test_locked_run_raises_store_error(self, postgresql_server, monkeypatch):
         monkeypatch.setattr(schema, "BUSY_SECONDS", 1)
         address = postgresql_server.fresh()
         store, other = RunStore(address), RunStore(address)
@@ -148,7 +148,7 @@ class TestAServer:
             each.close()
 
 
-class TestAnAddressThatLeadsNowhere:
+class TestInvalidAddress:
     @pytest.mark.parametrize(
         ("changes", "sentence"),
         [
@@ -160,7 +160,7 @@ class TestAnAddressThatLeadsNowhere:
             ({"drivername": "postgresql+nodriver"}, "driver that is not installed"),
         ],
     )
-    def test_is_said_in_a_sentence_without_the_password(self, postgresql_server, changes, sentence):
+    def test_error_names_the_host_without_the_password(self, postgresql_server, changes, sentence):
         url = make_url(postgresql_server.fresh()).set(**changes)
         with pytest.raises(StoreAddressError, match=sentence) as error:
             RunStore(url.render_as_string(hide_password=False)).newest(1)
@@ -175,17 +175,17 @@ class TestAnAddressThatLeadsNowhere:
             "postgresql://u:cret@h:x/d",  # pragma: allowlist secret
         ],
     )
-    def test_a_password_that_stands_in_the_wrong_place_is_not_shown(self, address):
+    def test_misplaced_password_is_not_shown(self, address):
         with pytest.raises(StoreError) as error:
             RunStore(address).newest(1)
         assert "cret" not in str(error.value)
 
-    def test_without_the_driver(self, monkeypatch):
+    def test_missing_driver_raises_with_install_command(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(StoreAddressError, match="make postgresql"):
             RunStore("postgresql://u:secret@127.0.0.1:1/d").newest(1)  # pragma: allowlist secret
 
-    def test_the_shell_says_so_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
+    def test_command_reports_it_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
         url = make_url(postgresql_server.fresh()).set(password="secret")
         monkeypatch.setenv("EPSILON_HOME", str(tmp_path))
         monkeypatch.setenv("EPSILON_STORE_URL", url.render_as_string(hide_password=False))
@@ -198,8 +198,8 @@ class TestAnAddressThatLeadsNowhere:
 
 
 @pytest.mark.parametrize("address", ["postgresql://u:se/c@ret@h/d", "postgresql://u@h/d?password=ret"])
-def test_settings_in_a_log_have_no_password(address, tmp_path):
-    """Dask writes what a task was given where the task fails: such a mapping."""
+def test_repr_of_settings_has_no_password(address, tmp_path):
+    """Dask logs the arguments of a failed task, which contain such a mapping."""
     settings = Settings(home=tmp_path, data_dir=None, store_url=address)
     assert "ret" not in repr(settings) + repr(settings.addresses)
     assert settings.store_url == address

@@ -1,4 +1,4 @@
-"""The book of budgets: the sum never passes the total, nothing that was spent is lost, changes by hand are found."""
+"""The privacy ledger: charges never exceed the total, none is lost, and changes from outside are detected."""
 
 import multiprocessing
 import os
@@ -25,14 +25,14 @@ TOTAL = Budget(epsilon=3.0, delta=1e-5, unit="sentence", order=8.0, set_at="2026
 ALLOWED = TOTAL.filter.capacity
 
 
-def wish(run: str, share: float, **more) -> ChargeRequest:
+def charge_request(run: str, share: float, **more) -> ChargeRequest:
     fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run", "looks": False}
     fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.capacity}
     return ChargeRequest(**{**fields, **more})
 
 
 def submit(store: RunStore, run: str, share: float, **more) -> None:
-    store.submit(run, SMALL, CORPUS, wishes=[wish(run, share, **more)])
+    store.submit(run, SMALL, CORPUS, wishes=[charge_request(run, share, **more)])
 
 
 def set_total(store: RunStore, total: Budget) -> None:
@@ -45,7 +45,7 @@ def account_of(store: RunStore, corpus: str = CORPUS) -> BudgetState:
         return privacy_ledger.account(connection, corpus)
 
 
-def by_hand(address: str, statement: str) -> None:
+def execute_sql(address: str, statement: str) -> None:
     engine = create_engine(address)
     with engine.begin() as connection:
         connection.execute(text(statement))
@@ -60,7 +60,7 @@ def store(store_address):
     made.close()
 
 
-def ended(store: RunStore, run: str, step: int | None, how: str) -> None:
+def end_run(store: RunStore, run: str, step: int | None, how: str) -> None:
     claim = store.claim(run, "here")
     if step is not None:
         rounds = len(store.records(run))
@@ -73,7 +73,7 @@ def ended(store: RunStore, run: str, step: int | None, how: str) -> None:
         store.cancel(run)
 
 
-def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
+def test_run_beyond_the_budget_is_refused_and_not_stored(store):
     submit(store, "a", 0.6)
     with pytest.raises(BudgetExceeded, match=r"\b60% .*\bused\b.* 110%"):
         submit(store, "b", 0.5)
@@ -83,7 +83,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
     assert account_of(store).share == pytest.approx(1)
 
 
-def test_what_promises_nothing_to_the_unit_is_refused(store):
+def test_run_without_guarantee_for_the_unit_is_refused(store):
     with pytest.raises(BudgetExceeded, match="no privacy guarantee for a sentence"):
         submit(store, "a", float("inf"))
 
@@ -98,10 +98,10 @@ def test_what_promises_nothing_to_the_unit_is_refused(store):
         ("cancelled", None, True, 0.0),
     ],
 )
-def test_what_ended_counts_what_it_spent(store, how, step, even, share):
+def test_ended_run_is_charged_for_its_steps(store, how, step, even, share):
     submit(store, "a", 0.4, even=even)
     assert account_of(store).bookings[0].pending
-    ended(store, "a", step, how)
+    end_run(store, "a", step, how)
     account = account_of(store)
     assert account.share == pytest.approx(share)
     assert not account.bookings[0].pending
@@ -109,7 +109,7 @@ def test_what_ended_counts_what_it_spent(store, how, step, even, share):
 
 @pytest.mark.parametrize("how", ["done", "cancelled"])
 @pytest.mark.parametrize("whose", ["run", "platform"])
-def test_a_run_whose_noise_check_failed_is_a_look_too(store, how, whose):
+def test_failed_noise_check_adds_unprotected_access(store, how, whose):
     submit(store, "a", 0.4)
     claim = store.claim("a", "here")
     bad = replace(record(0, faults=("It cheats.",)), step=100, steps_total=100)
@@ -129,47 +129,47 @@ def test_a_run_whose_noise_check_failed_is_a_look_too(store, how, whose):
     assert account_of(store).looks == account.looks
 
 
-def test_a_run_that_passed_is_no_look(store):
+def test_passed_noise_check_adds_no_unprotected_access(store):
     submit(store, "a", 0.4)
-    ended(store, "a", 100, "done")
+    end_run(store, "a", 100, "done")
     assert not account_of(store).looks
 
 
-def test_a_run_that_goes_on_with_the_same_noise_counts_once(store):
+def test_resumed_run_with_equal_noise_is_charged_once(store):
     submit(store, "a", 0.4)
-    ended(store, "a", 50, "cancelled")
+    end_run(store, "a", 50, "cancelled")
     assert account_of(store).share == pytest.approx(0.2)
     submit(store, "a", 0.4)
     assert account_of(store).share == pytest.approx(0.4)
-    submit(store, "a", 0.4)  # joins the one that waits
-    ended(store, "a", 75, "cancelled")
+    submit(store, "a", 0.4)  # joins the queued one
+    end_run(store, "a", 75, "cancelled")
     assert account_of(store).share == pytest.approx(0.3)
 
 
-def test_new_noise_counts_anew(store):
+def test_new_noise_is_charged_again(store):
     submit(store, "a", 0.4, again=True)
-    ended(store, "a", 50, "cancelled")
+    end_run(store, "a", 50, "cancelled")
     submit(store, "a", 0.4, again=True)
     assert account_of(store).share == pytest.approx(0.6)
-    ended(store, "a", 75, "failed")
-    assert account_of(store).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
+    end_run(store, "a", 75, "failed")
+    assert account_of(store).share == pytest.approx(0.5), "the ledger cannot know whether it resumed or restarted"
     with pytest.raises(BudgetExceeded, match=r"\b50% .*\bused\b.* 110%"):
         submit(store, "b", 0.6)
     submit(store, "a", 0.4, again=True)
-    ended(store, "a", 100, "done")
+    end_run(store, "a", 100, "done")
     with pytest.raises(BudgetExceeded, match=r"\b90% .*\bused\b.* 130%"):
         submit(store, "b", 0.4)
 
 
-def test_a_repetition_with_the_noise_of_the_first_counts_once(store):
+def test_rerun_with_equal_noise_is_charged_once(store):
     submit(store, "a", 0.4)
-    ended(store, "a", 100, "done")
+    end_run(store, "a", 100, "done")
     submit(store, "b", 0.4, stream="a")
     assert account_of(store).share == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("step", [None, 50])
-def test_what_is_deleted_stays_booked(store, step):
+def test_deleted_run_stays_charged(store, step):
     submit(store, "a", 0.4)
     if step:
         store.append(store.claim("a", "here"), replace(record(0), step=step, steps_total=100))
@@ -179,24 +179,24 @@ def test_what_is_deleted_stays_booked(store, step):
     assert not account.bookings[0].pending
 
 
-def test_what_was_taken_out_of_the_database_by_hand_stays_booked_whole(store, store_address):
+def test_run_removed_by_sql_stays_charged_in_full(store, store_address):
     submit(store, "a", 0.4)
-    by_hand(store_address, "DELETE FROM runs")
+    execute_sql(store_address, "DELETE FROM runs")
     assert account_of(store).share == pytest.approx(0.4)
 
 
-def test_looks_are_listed_and_cost_nothing(store):
+def test_unprotected_accesses_are_listed_without_charge(store):
     submit(store, "a", float("inf"), looks=True)
     account = account_of(store)
     assert (account.share, [each.run for each in account.looks]) == (0, ["a"])
 
 
-def test_a_corpus_without_a_budget_has_no_book(store):
-    store.submit("a", SMALL, CORPUS, wishes=[wish("a", 9.0, corpus="d" * 64)])
+def test_corpus_without_budget_has_no_charges(store):
+    store.submit("a", SMALL, CORPUS, wishes=[charge_request("a", 9.0, corpus="d" * 64)])
     assert account_of(store, "d" * 64).bookings == ()
 
 
-def test_a_total_below_what_is_spent_is_refused(store):
+def test_total_below_spent_is_refused(store):
     submit(store, "a", 0.9)
     less = replace(TOTAL, epsilon=2.0)
     with pytest.raises(BudgetExceeded, match=r"epsilon=2: .* corpus .* \d+%"):
@@ -219,10 +219,10 @@ def test_a_total_below_what_is_spent_is_refused(store):
         "INSERT INTO bookings SELECT 4, entry, seal FROM bookings WHERE number = 3",
     ],
 )
-def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_address, change):
+def test_change_from_outside_is_detected_and_blocks_charges(store, store_address, change):
     submit(store, "a", 0.1)
     submit(store, "b", 0.1)
-    by_hand(store_address, change)
+    execute_sql(store_address, change)
     with pytest.raises(StoreError, match="from outside at entry"):
         account_of(store)
     with pytest.raises(StoreError, match="from outside at entry"):
@@ -231,14 +231,14 @@ def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_add
         store.status("c")
 
 
-def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, store_address):
+def test_chain_hash_detects_truncation(store, store_address):
     submit(store, "a", 0.1)
     kept = account_of(store).chain_hash
-    by_hand(store_address, "DELETE FROM bookings WHERE number = 2")
+    execute_sql(store_address, "DELETE FROM bookings WHERE number = 2")
     assert account_of(store).chain_hash != kept
 
 
-def _book(address: str, name: str, number: int) -> None:
+def _submit_many(address: str, name: str, number: int) -> None:
     store = RunStore(address)
     for each in range(number):
         try:
@@ -246,14 +246,15 @@ def _book(address: str, name: str, number: int) -> None:
         except BudgetExceeded:
             pass
         except StoreError:
-            pass  # locked for longer than is waited for
+            pass  # locked for longer than the timeout
     store.close()
 
 
-def test_processes_that_book_at_once_never_pass_the_total(store, store_address):
+def test_concurrent_charges_never_exceed_the_total(store, store_address):
     store.close()
     processes = [
-        multiprocessing.get_context("spawn").Process(target=_book, args=(store_address, name, 15)) for name in "abcd"
+        multiprocessing.get_context("spawn").Process(target=_submit_many, args=(store_address, name, 15))
+        for name in "abcd"
     ]
     for process in processes:
         process.start()
@@ -264,23 +265,23 @@ def test_processes_that_book_at_once_never_pass_the_total(store, store_address):
     assert account.share == pytest.approx(1)
 
 
-def _book_for_ever(address: str) -> None:
+def _submit_forever(address: str) -> None:
     store = RunStore(address)
     number = 0
     while True:
         run = f"{os.getpid()}-{number}"
         submit(store, run, 0.0001)
         if number % 3 == 0:
-            ended(store, run, 50, "cancelled")
+            end_run(store, run, 50, "cancelled")
         elif number % 3 == 1:
             store.delete(run)
         number += 1
 
 
 @pytest.mark.parametrize("moment", [0, 1, *(pytest.param(each, marks=pytest.mark.nightly) for each in range(2, 25))])
-def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, moment):
+def test_kill_at_any_moment_keeps_ledger_consistent(store, store_address, moment):
     store.close()
-    process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(store_address,))
+    process = multiprocessing.get_context("spawn").Process(target=_submit_forever, args=(store_address,))
     process.start()
     while not account_of(store).bookings:
         assert process.is_alive()
@@ -307,8 +308,8 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, mo
         max_size=12,
     )
 )
-def test_any_story_adds_up(tmp_path_factory, story):
-    """Against a sum by hand: what each stream took at most, as long as all fit."""
+def test_ledger_equals_manual_sum(tmp_path_factory, story):
+    """Compare with a manual sum of the maximum per stream, as long as all charges fit."""
     store = RunStore(f"sqlite:///{tmp_path_factory.mktemp('story') / 'runs.sqlite'}")
     set_total(store, TOTAL)
     spent: dict[str, float] = {}
@@ -316,7 +317,7 @@ def test_any_story_adds_up(tmp_path_factory, story):
     done: set[str] = set()
     costs: dict[str, float] = {}
     for run, drawn, how in story:
-        share = costs.setdefault(run, drawn)  # of a run it is always the same
+        share = costs.setdefault(run, drawn)  # constant per run
         if run not in done and run not in waiting:
             before = spent.get(run, 0.0)
             fits = sum(spent.values()) + sum(waiting.values()) - sum(spent.get(each, 0.0) for each in waiting)
@@ -336,11 +337,11 @@ def test_any_story_adds_up(tmp_path_factory, story):
             continue
         whole = waiting.pop(run)
         if how == "done":
-            ended(store, run, 100, "done")
+            end_run(store, run, 100, "done")
             spent[run] = whole
             done.add(run)
         elif how == "failed":
-            ended(store, run, 50, "failed")
+            end_run(store, run, 50, "failed")
             spent[run] = max(before, own / 2)
         else:
             store.delete(run)

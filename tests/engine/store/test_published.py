@@ -1,4 +1,4 @@
-"""Published results: what is written can be read, and a broken file is skipped and said."""
+"""Published results read back; a broken file is skipped and reported."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def finished() -> Run:
     )
 
 
-def test_a_run_survives_the_trip(tmp_path):
+def test_published_run_reads_back(tmp_path):
     path = published.write(finished(), tmp_path)
     every = published.read_all(tmp_path)
     (found,), problems = every.runs, every.problems
@@ -42,7 +42,7 @@ def test_a_run_survives_the_trip(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_scores_of_many_names_to_many_survive_it_and_older_files_stay_as_they_are(tmp_path):
+def test_many_to_many_scores_read_back_and_are_optional(tmp_path):
     run = finished()
     sided = EntityScores.from_dict(run.records[-1].test.to_dict() | {"many_to_many": {"PER": [4, 5, 3, 6]}})
     last = dataclasses.replace(run.records[-1], test=sided)
@@ -50,11 +50,11 @@ def test_scores_of_many_names_to_many_survive_it_and_older_files_stay_as_they_ar
     ((found,), problems) = published.read_all(tmp_path).runs, published.read_all(tmp_path).problems
     assert not problems
     assert found.records[-1].test.many_to_many == {"PER": SidedCounts(right=4, predicted=5, found=3, gold=6)}
-    assert found.records == run.records  # no difference between two records
+    assert found.records == run.records  # ignored in comparisons of records
     assert "many_to_many" not in published.to_text(run)
 
 
-def test_a_run_that_is_not_done_cannot_be_published(tmp_path):
+def test_unfinished_run_cannot_be_published(tmp_path):
     run = finished()
     unfinished = Run(run_id=run.run_id, config=run.config, status=run.status, records=run.records[:1])
     with pytest.raises(InvalidConfig, match="is done"):
@@ -62,7 +62,7 @@ def test_a_run_that_is_not_done_cannot_be_published(tmp_path):
 
 
 @pytest.mark.parametrize("check", [None, check("The noise on the weights has 0.0 % of what was planned.")])
-def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_believed(tmp_path, check):
+def test_private_run_without_passed_noise_check_is_refused(tmp_path, check):
     run = finished()
     last = dataclasses.replace(run.records[-1], noise_check=check)
     unproven = dataclasses.replace(run, records=(*run.records[:-1], last))
@@ -85,8 +85,8 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
         (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "noise check does not match the noise"),
     ],
 )
-def test_settings_that_the_epsilon_cannot_be_of_are_not_believed(tmp_path, privacy, words):
-    """σ · C is 1.5 and C 1.5 in the check of the run."""
+def test_run_with_config_contradicting_noise_check_is_skipped(tmp_path, privacy, words):
+    """In the noise check of the run, σ · C is 1.5 and C is 1.5."""
     config = dataclasses.replace(SMALL, privacy=privacy)
     run = dataclasses.replace(finished(), run_id=run_id(config, "0" * 64, "1"), config=config)
     (tmp_path / "claimed.json").write_text(published.to_text(run))
@@ -95,7 +95,7 @@ def test_settings_that_the_epsilon_cannot_be_of_are_not_believed(tmp_path, priva
     assert words in every.problems[0]
 
 
-def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
+def test_private_run_with_infinite_epsilon_is_not_published(tmp_path):
     run = finished()
     nothing = PrivacySpent(epsilon=math.inf, delta=1e-5, assumptions=("The features knew its sentences.",))
     last = dataclasses.replace(run.records[-1], privacy=nothing)
@@ -104,9 +104,7 @@ def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
 
 
 @pytest.mark.parametrize(("features", "believed"), [("vectors", True), ("contextual", False), ("names", False)])
-def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_not_believed(
-    tmp_path, features, believed
-):
+def test_private_run_with_contaminated_features_is_skipped(tmp_path, features, believed):
     with np.load(contamination.CHECKSUMS) as kept:
         (wikigold,) = kept["corpora"].tolist()
     config = dataclasses.replace(SMALL, features=features)
@@ -118,7 +116,7 @@ def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_
     assert believed or "features were fitted on" in every.problems[0]
 
 
-def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path):
+def test_private_run_with_masked_entities_is_skipped(tmp_path):
     config = SimulationConfig.from_flat({"corpus": "wnut17 + btc", "masked": 0.5})
     identity = run_id(config, "0" * 64, "1")
     run = dataclasses.replace(finished(), run_id=identity, config=config)
@@ -128,7 +126,7 @@ def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path
     assert "although entities were masked" in every.problems[0]
 
 
-def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_nor_believed(tmp_path):
+def test_private_run_with_unmeasured_noise_is_refused(tmp_path):
     run = finished()
     last = dataclasses.replace(run.records[-1], noise_check=check(noise_std=None))
     with pytest.raises(InvalidConfig, match="not be measured"):
@@ -140,7 +138,7 @@ def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_no
 
 
 def of_engine(version: str, config: SimulationConfig = SMALL, *, day: int = 21, checksum: str = "0" * 64) -> Run:
-    """The same run by another engine."""
+    """Return the same run, computed by another engine version."""
     identity = run_id(config, checksum, version)
     made = dataclasses.replace(provenance(checksum, version), created=f"2026-11-{day}T10:00:00+00:00")
     epsilon = 0.5 if config.privacy.private else math.inf
@@ -148,7 +146,7 @@ def of_engine(version: str, config: SimulationConfig = SMALL, *, day: int = 21, 
     return dataclasses.replace(finished(), run_id=identity, config=config, provenance=made, records=records)
 
 
-class TestOlderEngines:
+class TestOutdatedRuns:
     def today(self, folder, *runs: Run) -> list[tuple[str, bool]]:
         for run in runs:
             published.write(run, folder)
@@ -156,30 +154,31 @@ class TestOlderEngines:
         assert not every.problems
         return sorted((run.provenance.engine_version, run.outdated) for run in every.today().runs)
 
-    def test_theirs_is_shown_as_outdated_where_none_of_todays_is(self, tmp_path):
+    def test_older_run_is_outdated(self, tmp_path):
         assert self.today(tmp_path, of_engine("4")) == [("4", True)]
 
-    def test_the_newest_of_several(self, tmp_path):
+    def test_newest_of_older_runs_is_kept(self, tmp_path):
         assert self.today(tmp_path, of_engine("4", day=22), of_engine("3", day=23), of_engine("5", day=20)) == [
             ("3", True)
         ]
 
-    def test_todays_takes_its_place(self, tmp_path):
+    def test_current_run_replaces_older_run(self, tmp_path):
         assert self.today(tmp_path, of_engine("4", day=30), of_engine(PRIVATE_VERSION)) == [(PRIVATE_VERSION, False)]
 
-    def test_todays_of_another_corpus_or_setting_does_not(self, tmp_path):
+    def test_current_run_of_another_corpus_or_config_replaces_none(self, tmp_path):
         other = dataclasses.replace(SMALL, seed=1)
         runs = of_engine("5"), of_engine(PRIVATE_VERSION, checksum="1" * 64), of_engine(PRIVATE_VERSION, other)
         assert self.today(tmp_path, *runs) == [("5", True), (PRIVATE_VERSION, False), (PRIVATE_VERSION, False)]
 
-    def test_a_run_without_noise_has_a_version_of_its_own(self, tmp_path):
+    def test_run_without_noise_has_plain_version(self, tmp_path):
         plain = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))
         assert self.today(tmp_path, of_engine(PLAIN_VERSION, plain)) == [(PLAIN_VERSION, False)]
         assert PLAIN_VERSION != PRIVATE_VERSION
 
 
-def test_json_of_an_older_engine_can_be_read(tmp_path):
-    """Engine 5 wrote no noise source, less of the noise check, and the amplified ε of shuffled batches in front."""
+def test_json_of_older_engine_reads_back(tmp_path):
+    """Engine 5 wrote no noise source, a smaller noise check, and the amplified ε of shuffled batches as the main
+    value."""
     shuffled = dataclasses.replace(SMALL, privacy=PrivacyConfig(sampling="shuffle"))
     values = json.loads(published.to_text(of_engine("5", shuffled)))
     del values["config"]["privacy"]["noise_source"], values["provenance"]["noise_source"]
@@ -199,7 +198,7 @@ def test_json_of_an_older_engine_can_be_read(tmp_path):
     assert run.final.noise_check.passed
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_unwritable_folder_raises(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="cannot be written"):
         published.write(finished(), tmp_path / "file")
@@ -234,7 +233,7 @@ def with_config(**values: object) -> str:
         (" " * (published.MAX_BYTES + 1), "expected at most"),
     ],
 )
-def test_a_broken_file_is_skipped_and_said(tmp_path, text, words):
+def test_broken_file_is_skipped_and_reported(tmp_path, text, words):
     published.write(finished(), tmp_path)
     (tmp_path / "broken.json").write_text(text)
     every = published.read_all(tmp_path)
@@ -252,7 +251,7 @@ def test_binary_bytes_are_skipped(tmp_path):
     assert "broken.json was skipped" in problems[0]
 
 
-def test_what_is_in_the_repository_can_be_read():
+def test_published_files_of_the_repository_are_valid():
     from engine.settings import Settings
 
     every = published.read_all(Settings.from_environment().published)
@@ -260,11 +259,11 @@ def test_what_is_in_the_repository_can_be_read():
     assert not problems
     assert all(run.final and run.provenance and run.provenance.command for run in runs)
     for run in runs:
-        told, made = (sorted(shlex.split(text)) for text in (run.provenance.command, command_line(run.config)))
-        assert told == made, "the command gives that run"
+        command, made = (sorted(shlex.split(text)) for text in (run.provenance.command, command_line(run.config)))
+        assert command == made, "the command gives that run"
 
 
-def test_what_is_read_is_read_again_only_when_a_file_changes(tmp_path):
+def test_files_are_read_again_only_after_changes(tmp_path):
     published.write(finished(), tmp_path)
     first = published.read_all(tmp_path)
     assert published.read_all(tmp_path) is first

@@ -1,4 +1,4 @@
-"""The index of published runs saves time and changes no answer, whatever happens to it."""
+"""The index of published runs is a cache that never changes results, even if it is damaged."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ def with_seed(seed: int) -> Run:
 
 
 class Folder:
-    """Published runs, read as a program would that has just been started."""
+    """A folder of published runs, read as by a newly started program."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files, self.index = path / "published", path / "home" / published_index.NAME
@@ -62,7 +62,7 @@ def seeds(found: Published) -> list[int]:
     return sorted(run.config.seed for run in found.runs)
 
 
-def test_a_file_is_opened_once_and_then_for_its_records_alone(folder):
+def test_indexed_file_is_opened_for_records_only(folder):
     folder.add(1, 2)
     assert seeds(folder.read()) == [1, 2]
     assert len(folder.opened) == 2
@@ -86,7 +86,7 @@ def test_a_file_is_opened_once_and_then_for_its_records_alone(folder):
     assert run.records != with_seed(9).records[:2]
 
 
-def test_only_what_is_new_or_changed_is_opened(folder):
+def test_only_new_or_changed_files_are_opened(folder):
     first, second = folder.add(1, 2)
     folder.read()
     folder.add(3)
@@ -98,7 +98,7 @@ def test_only_what_is_new_or_changed_is_opened(folder):
     assert folder.opened == []
 
 
-def test_a_changed_file_is_not_believed_though_size_and_time_are_the_old_ones(folder):
+def test_changed_file_with_equal_size_and_time_is_detected(folder):
     (path,) = folder.add(1)
     folder.read()
     before = path.stat()
@@ -112,7 +112,7 @@ def test_a_changed_file_is_not_believed_though_size_and_time_are_the_old_ones(fo
 
 
 @pytest.mark.parametrize("failed", [None, check("The noise is not there.")])
-def test_a_private_run_that_loses_its_noise_check_is_no_longer_believed(folder, failed):
+def test_private_run_that_loses_its_noise_check_is_skipped(folder, failed):
     (path,) = folder.add(1)
     assert seeds(folder.read()) == [1]
     values = json.loads(path.read_text())
@@ -124,7 +124,7 @@ def test_a_private_run_that_loses_its_noise_check_is_no_longer_believed(folder, 
         assert "without a noise check" in found.problems[0]
 
 
-def test_what_is_broken_is_said_at_each_start(folder):
+def test_broken_file_is_reported_at_each_start(folder):
     folder.add(1)
     (folder.files / "broken.json").write_text("{")
     for _ in range(3):
@@ -134,7 +134,7 @@ def test_what_is_broken_is_said_at_each_start(folder):
     assert folder.opened == []
 
 
-def test_rows_of_other_code_are_not_believed(folder, monkeypatch):
+def test_rows_of_other_code_are_discarded(folder, monkeypatch):
     folder.add(1)
     folder.read()
     monkeypatch.setattr(published_index, "_rules", lambda: "other code")
@@ -144,7 +144,7 @@ def test_rows_of_other_code_are_not_believed(folder, monkeypatch):
     assert folder.opened == []
 
 
-def test_two_folders_keep_out_of_each_others_way(folder, tmp_path):
+def test_folders_share_one_index_independently(folder, tmp_path):
     folder.add(1)
     folder.read()
     other = tmp_path / "other"
@@ -154,11 +154,11 @@ def test_two_folders_keep_out_of_each_others_way(folder, tmp_path):
     assert folder.opened == []
 
 
-class TestHarm:
-    """Whatever becomes of the index: the same runs, no problem, and an index again where there can be one."""
+class TestDamagedIndex:
+    """A damaged index gives the same runs without problems, and is created again where possible."""
 
     @pytest.mark.parametrize(
-        "harm",
+        "damage",
         [
             lambda index: index.write_bytes(b"no database, but long enough to be looked at " * 300),
             lambda index: index.write_bytes(index.read_bytes()[:5000]),
@@ -168,10 +168,10 @@ class TestHarm:
         ],
         ids=["another file", "cut off", "overwritten", "empty", "gone"],
     )
-    def test_it_is_made_anew(self, folder, harm):
+    def test_damaged_index_is_rebuilt(self, folder, damage):
         folder.add(1, 2)
         folder.read()
-        harm(folder.index)
+        damage(folder.index)
         found = folder.read()
         assert (seeds(found), found.problems) == ([1, 2], ())
         assert [run.records[-1] for run in found.runs] == [record(2)] * 2
@@ -180,7 +180,7 @@ class TestHarm:
 
     @pytest.mark.parametrize("column", ["about", "last"])
     @pytest.mark.parametrize("value", [b"", b"\x00" * 40, 7, None, "text", published_index.packed({"config": 1})])
-    def test_rows_that_are_damaged_are_read_from_their_files(self, folder, column, value):
+    def test_damaged_row_is_read_from_its_file(self, folder, column, value):
         folder.add(1)
         folder.read()
         with closing(sqlite3.connect(folder.index)) as connection, connection:
@@ -189,13 +189,13 @@ class TestHarm:
         assert run.records[-1] == record(2)
         assert folder.opened == [run.run_id]
 
-    def test_a_flipped_bit_is_noticed(self, folder):
+    def test_flipped_bit_is_detected(self, folder):
         kept = published_index.packed(record(2).to_dict())
         for place in range(len(kept)):
             with pytest.raises(ValueError, match="damaged"):
                 published_index.unpacked(kept[:place] + bytes([kept[place] ^ 16]) + kept[place + 1 :])
 
-    def test_a_database_of_somebody_else_is_left_alone(self, folder):
+    def test_foreign_database_is_left_unchanged(self, folder):
         folder.index.parent.mkdir()
         with closing(sqlite3.connect(folder.index)) as connection, connection:
             connection.execute(f"CREATE TABLE {published_index._TABLE} (theirs TEXT)")
@@ -206,7 +206,7 @@ class TestHarm:
         with closing(sqlite3.connect(folder.index)) as connection:
             assert connection.execute(f"SELECT * FROM {published_index._TABLE}").fetchall() == [("precious",)]
 
-    def test_it_is_done_without_while_it_is_locked(self, folder, monkeypatch):
+    def test_locked_index_is_not_used(self, folder, monkeypatch):
         monkeypatch.setattr(published_index, "BUSY_SECONDS", 0.0)
         folder.add(1)
         folder.read()
@@ -218,14 +218,14 @@ class TestHarm:
         assert seeds(folder.read()) == [1, 2]
         assert folder.opened == [with_seed(2).run_id]
 
-    def test_it_is_done_without_where_there_can_be_none(self, folder):
+    def test_missing_home_folder_means_no_index(self, folder):
         folder.index.parent.write_text("a file where the home should be")
         folder.add(1)
         for _ in range(2):
             found = folder.read()
             assert (seeds(found), found.problems) == ([1], ())
 
-    def test_what_cannot_be_written_is_used_all_the_same(self, folder, monkeypatch):
+    def test_read_only_index_is_used(self, folder, monkeypatch):
         folder.add(1)
         folder.read()
         connect = sqlite3.connect
@@ -237,7 +237,7 @@ class TestHarm:
             assert (seeds(found), found.problems) == ([1, 2], ())
             assert folder.opened == [with_seed(2).run_id]
 
-    def test_a_file_that_goes_while_its_run_is_shown_is_said(self, folder):
+    def test_file_deleted_after_indexing_raises_on_records(self, folder):
         (path,) = folder.add(1)
         folder.read()
         (run,) = folder.read().runs
@@ -246,7 +246,7 @@ class TestHarm:
         with pytest.raises(StoreError, match="No such file"):
             list(run.records)
 
-    def test_a_file_that_is_another_run_by_then_is_said(self, folder):
+    def test_file_replaced_after_indexing_raises_on_records(self, folder):
         (path,) = folder.add(1)
         folder.read()
         (run,) = folder.read().runs
@@ -255,7 +255,7 @@ class TestHarm:
             list(run.records)
 
 
-def test_the_door_keeps_it_in_the_home(settings):
+def test_application_keeps_the_index_in_the_home(settings):
     published.write(with_seed(1), settings.published)
     app = Application(settings)
     assert [run.config.seed for run in app.queries.published()] == [1]
@@ -264,7 +264,7 @@ def test_the_door_keeps_it_in_the_home(settings):
     assert app.queries.overview()[0].last_record == record(2)
 
 
-def test_a_look_at_the_folder_holds_for_a_while_or_until_somebody_publishes(folder, monkeypatch):
+def test_lately_caches_until_timeout_or_publication(folder, monkeypatch):
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     folder.add(1)

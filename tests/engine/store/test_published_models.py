@@ -1,4 +1,4 @@
-"""Published taggers: what is not what was published is refused, each in a sentence."""
+"""Published models: a file that differs from the published one is refused with a reason."""
 
 import dataclasses
 import shutil
@@ -29,7 +29,7 @@ def test_round_trip_in_half_precision(folder):
         assert arrays["weights"].dtype == np.float16
 
 
-def test_a_second_one_stands_beside_the_first(folder):
+def test_second_model_keeps_the_first(folder):
     other = model_name("b" * 16)
     published_models.write(dataclasses.replace(model(), run_id="b" * 16), other, folder)
     assert list(published_models.sums(folder)) == ["a" * 16 + ".npz", "b" * 16 + ".npz"]
@@ -37,7 +37,7 @@ def test_a_second_one_stands_beside_the_first(folder):
     assert published_models.read(other, folder).run_id == "b" * 16
 
 
-def test_one_changed_bit_is_refused(folder):
+def test_changed_bit_is_refused(folder):
     content = bytearray((folder / NAME).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / NAME).write_bytes(content)
@@ -45,7 +45,7 @@ def test_one_changed_bit_is_refused(folder):
         published_models.read(NAME, folder)
 
 
-def test_one_that_is_not_listed_is_refused(folder):
+def test_unlisted_model_is_refused(folder):
     shutil.copy(folder / NAME, folder / model_name("b" * 16))
     with pytest.raises(StoreError, match=r"bbbb\.npz .*SHA256SUMS .*not list"):
         published_models.read(model_name("b" * 16), folder)
@@ -54,13 +54,13 @@ def test_one_that_is_not_listed_is_refused(folder):
         published_models.read(NAME, folder)
 
 
-def test_one_of_another_run_is_refused(folder):
+def test_model_of_another_run_is_refused(folder):
     published_models.write(model(), model_name("b" * 16), folder)
     with pytest.raises(StoreError, match=r"bbbb\.npz .*refused: .*run aaaa"):
         published_models.read(model_name("b" * 16), folder)
 
 
-def test_one_that_is_too_large_is_refused_unread(folder, monkeypatch):
+def test_oversized_model_is_refused_unread(folder, monkeypatch):
     monkeypatch.setattr(published_models, "MAX_BYTES", 100)
     monkeypatch.setattr(Model, "load", None)
     with pytest.raises(StoreError, match=r"refused: .*more than 100 bytes"):
@@ -76,8 +76,8 @@ def test_one_that_is_too_large_is_refused_unread(folder, monkeypatch):
     ],
     ids=["pickled head", "pickled weights", "another shape"],
 )
-def test_what_cannot_be_a_tagger_is_refused_although_it_is_listed(folder, head, weights):
-    """As by somebody who writes the list too."""
+def test_invalid_listed_model_is_refused(folder, head, weights):
+    """As by an attacker who also writes the list."""
     if head is None:
         with np.load(folder / NAME) as arrays:
             head = arrays["head"]
@@ -88,7 +88,7 @@ def test_what_cannot_be_a_tagger_is_refused_although_it_is_listed(folder, head, 
         published_models.read(NAME, folder)
 
 
-def test_one_that_is_gone_is_said(folder):
+def test_missing_model_raises(folder):
     (folder / NAME).unlink()
     with pytest.raises(StoreError, match="No such file"):
         published_models.read(NAME, folder)

@@ -1,4 +1,4 @@
-"""The store: who may write what when, and what is said when the database cannot be used."""
+"""The run store: write permissions by state and claim, and errors of an unusable database."""
 
 import sqlite3
 import threading
@@ -17,29 +17,29 @@ from tests.engine.factories import SMALL, provenance, record
 
 @pytest.fixture
 def store(store_address: str):
-    """Over SQLite and over PostgreSQL alike."""
+    """Return a store over SQLite and over PostgreSQL."""
     opened = RunStore(store_address)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def in_file(tmp_path: Path):
-    """For what only a file can be: locked by another program, read-only, on a full disk."""
+def file_store(tmp_path: Path):
+    """Return a store in a file, for conditions of files only: locked by another program, read-only, on a full disk."""
     opened = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
     yield opened
     opened.close()
 
 
-def changed(store: RunStore, statement: str) -> None:
-    """Change the database behind the store's back."""
+def execute_sql(store: RunStore, statement: str) -> None:
+    """Change the database without the store."""
     engine = create_engine(str(store._database._address))
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
 
 
-def fill(store: RunStore, claim: Claim) -> None:
+def append_many(store: RunStore, claim: Claim) -> None:
     for number in range(1, 4000):
         store.append(claim, record(number, of=5000))
 
@@ -49,8 +49,8 @@ def submitted(store: RunStore, run_id: str = "a") -> str:
     return run_id
 
 
-class TestALife:
-    def test_of_a_run_that_ends_well(self, store):
+class TestLifecycle:
+    def test_successful_run(self, store):
         submitted(store)
         assert store.status("a").state == RunState.QUEUED
         assert store.status("a").queue_place == 1
@@ -68,7 +68,7 @@ class TestALife:
         assert run.provenance == provenance()
         assert run.config == SMALL
 
-    def test_a_worker_hears_how_many_runs_its_cluster_has_under_way(self, store):
+    def test_heartbeat_returns_number_of_running_runs_of_the_cluster(self, store):
         first = store.claim(submitted(store, "a"), "here")
         assert store.heartbeat(first, "training", 0.1) == 1
         second = store.claim(submitted(store, "b"), "here")
@@ -78,14 +78,14 @@ class TestALife:
         store.give_up(second, "It failed.")
         assert store.heartbeat(first, "training", 0.3) == 1
 
-    def test_rounds_after_the_last_one_that_is_known(self, store):
+    def test_records_after_a_round(self, store):
         claim = store.claim(submitted(store), "here")
         for number in range(3):
             store.append(claim, record(number))
         assert [each.round for each in store.records("a", after=1)] == [2]
 
-    def test_progress_never_goes_back(self, store):
-        """A heartbeat tells what was so before the newest record."""
+    def test_progress_never_decreases(self, store):
+        """A heartbeat may report an older state than the newest record."""
         claim = store.claim(submitted(store), "here")
         store.append(claim, record(1))
         reached = store.status("a").progress
@@ -95,14 +95,14 @@ class TestALife:
         store.heartbeat(claim, "training", 0.9)
         assert store.status("a").progress == 0.9
 
-    def test_a_record_that_comes_again_is_ignored(self, store):
+    def test_repeated_record_is_ignored(self, store):
         claim = store.claim(submitted(store), "here")
         store.append(claim, record(0))
         store.append(claim, record(0, epsilon=9.0))
         assert store.records("a") == (record(0),)
 
-    def test_what_is_no_difference_between_records_is_kept_too(self, store):
-        """Scores of many names to many, and the sums that an interval needs; older records have neither."""
+    def test_fields_ignored_in_comparisons_are_stored(self, store):
+        """Many-to-many scores and the sums for an interval; older records have neither."""
         claim = store.claim(submitted(store), "here")
         kept = EntityScores.from_dict(
             record(0).scores.to_dict() | {"sentences": [4, 3, 2, 9], "many_to_many": {"PER": [4, 5, 3, 6]}}
@@ -114,12 +114,12 @@ class TestALife:
         assert newer.many_to_many == {"PER": SidedCounts(right=4, predicted=5, found=3, gold=6)}
         assert (older.sentences, older.many_to_many) == (None, None)
 
-    def test_what_somebody_waits_for_goes_before_a_batch(self, store):
+    def test_single_runs_precede_batch_runs(self, store):
         for name in "abc":
             store.submit(name, SMALL, "checksum", batch=True)
         store.submit("d", SMALL, "checksum")
-        store.submit("c", SMALL, "checksum")  # of the batch, and somebody waits for it now
-        store.submit("d", SMALL, "checksum", batch=True)  # nobody waits less for it, since a batch has it too
+        store.submit("c", SMALL, "checksum")  # of the batch, now also submitted on its own
+        store.submit("d", SMALL, "checksum", batch=True)  # keeps its priority, although it is also in a batch
         assert [each.run_id for each in store.unfinished()] == ["c", "d", "a", "b"]
         assert [store.status(name).queue_place for name in "cdab"] == [1, 2, 3, 4]
         assert [run.status.queue_place for run in store.newest(9)[0]] == [2, 1, 4, 3]
@@ -128,21 +128,21 @@ class TestALife:
         store.submit("a", SMALL, "checksum")
         assert [each.run_id for each in store.unfinished()] == ["c", "d", "a", "b"]
 
-    def test_the_queue_is_in_order_of_submission(self, store):
+    def test_queue_is_in_order_of_submission(self, store):
         for name in "abc":
             submitted(store, name)
         assert [store.status(name).queue_place for name in "abc"] == [1, 2, 3]
         assert [run.run_id for run in store.unfinished()] == ["a", "b", "c"]
 
 
-class TestTheSameAgain:
-    def test_a_run_under_way_is_joined(self, store):
+class TestResubmission:
+    def test_running_run_is_joined(self, store):
         claim = store.claim(submitted(store), "here")
         submitted(store)
         assert store.status("a").state == RunState.RUNNING
         store.heartbeat(claim, "training", 0.5)
 
-    def test_a_run_that_is_done_stays_done(self, store):
+    def test_finished_run_stays_done(self, store):
         claim = store.claim(submitted(store), "here")
         store.append(claim, record(0, of=1))
         store.finish(claim, provenance())
@@ -150,7 +150,7 @@ class TestTheSameAgain:
         assert store.status("a").state == RunState.DONE
 
     @pytest.mark.parametrize("how", ["cancel", "give up"])
-    def test_a_run_that_was_stopped_goes_on_with_what_it_has(self, store, how):
+    def test_stopped_run_is_queued_with_its_records(self, store, how):
         claim = store.claim(submitted(store), "here")
         store.append(claim, record(0))
         store.cancel("a") if how == "cancel" else store.give_up(claim, "Something broke.")
@@ -160,7 +160,7 @@ class TestTheSameAgain:
         assert store.status("a").error is None
         assert len(store.records("a")) == 1
 
-    def test_two_that_submit_at_once_make_one_run(self, store):
+    def test_concurrent_submits_create_one_run(self, store):
         store.newest(1)
         threads = [threading.Thread(target=submitted, args=(store,)) for _ in range(8)]
         for thread in threads:
@@ -171,7 +171,7 @@ class TestTheSameAgain:
 
 
 class TestFencing:
-    def test_a_cancelled_worker_can_write_nothing(self, store):
+    def test_worker_of_cancelled_run_cannot_write(self, store):
         claim = store.claim(submitted(store), "here")
         store.cancel("a")
         for write in (
@@ -185,20 +185,20 @@ class TestFencing:
         assert store.status("a").state == RunState.CANCELLED
         assert store.records("a") == ()
 
-    def test_a_worker_that_comes_back_after_another_took_over_can_write_nothing(self, store):
+    def test_superseded_worker_cannot_write(self, store):
         first = store.claim(submitted(store), "here")
         second = store.claim("a", "here")  # the same cluster: its worker died
         with pytest.raises(RunStopped):
             store.append(first, record(0))
         store.append(second, record(0))
 
-    def test_another_cluster_cannot_take_what_runs(self, store):
+    def test_other_cluster_cannot_claim_a_running_run(self, store):
         store.claim(submitted(store), "here")
         with pytest.raises(RunStopped):
             store.claim("a", "elsewhere")
         assert store.status("a").state == RunState.RUNNING
 
-    def test_what_a_cluster_leaves_is_queued_again(self, store):
+    def test_released_runs_are_queued_again(self, store):
         store.claim(submitted(store), "here")
         store.release("elsewhere", in_order=True)
         assert store.status("a").state == RunState.RUNNING
@@ -206,7 +206,7 @@ class TestFencing:
         assert store.status("a").state == RunState.QUEUED
         store.claim("a", "elsewhere")
 
-    def test_a_run_that_kills_its_workers_fails_in_the_end(self, store):
+    def test_run_fails_after_repeated_worker_deaths(self, store):
         submitted(store)
         for _ in range(ATTEMPTS):
             store.claim("a", "here")
@@ -216,7 +216,7 @@ class TestFencing:
         assert store.status("a").state == RunState.FAILED
         assert "ended 3 times" in store.status("a").error
 
-    def test_a_run_that_gets_on_may_lose_workers_for_ever(self, store):
+    def test_progressing_run_survives_any_number_of_worker_deaths(self, store):
         submitted(store)
         for number in range(ATTEMPTS + 2):
             claim = store.claim("a", "here")
@@ -224,14 +224,14 @@ class TestFencing:
         assert store.status("a").state == RunState.RUNNING
 
 
-class TestWhatCanGoWrong:
+class TestErrors:
     @pytest.mark.parametrize("identity", ["nowhere", "nowhere" * 40, "nowhere\0"])
-    def test_no_such_run(self, store, identity):
+    def test_unknown_run_raises(self, store, identity):
         for ask in (store.status, store.get, store.cancel, store.delete):
             with pytest.raises(RunNotFound, match="nowhere"):
                 ask(identity)
 
-    def test_a_damaged_file_is_left_alone(self, tmp_path):
+    def test_damaged_file_is_left_unchanged(self, tmp_path):
         file = tmp_path / "runs.sqlite"
         file.write_bytes(b"this is no database, though long enough to look at" * 40)
         before = file.read_bytes()
@@ -240,27 +240,27 @@ class TestWhatCanGoWrong:
         assert str(file) in str(error.value)
         assert file.read_bytes() == before
 
-    def test_tables_of_another_version_are_left_alone(self, store):
+    def test_tables_of_another_version_are_refused(self, store):
         submitted(store)
         store.close()
-        changed(store, "UPDATE alembic_version SET version_num = '99'")
+        execute_sql(store, "UPDATE alembic_version SET version_num = '99'")
         with pytest.raises(StoreError, match="another version"):
             store.newest(1)
 
-    def test_a_file_that_cannot_be_written(self, in_file, tmp_path):
-        submitted(in_file)
+    def test_read_only_file_can_be_read(self, file_store, tmp_path):
+        submitted(file_store)
         read_only = RunStore(f"sqlite:///file:{tmp_path / 'runs.sqlite'}?mode=ro&uri=true")
         with pytest.raises(StoreError, match="cannot be written"):
             submitted(read_only, "b")
-        assert read_only.status("a").state == RunState.QUEUED  # what is there can be read all the same
+        assert read_only.status("a").state == RunState.QUEUED  # reading still works
 
-    def test_a_folder_that_cannot_be_made(self, tmp_path):
+    def test_folder_that_cannot_be_created_raises(self, tmp_path):
         (tmp_path / "home").write_text("in the way")
         with pytest.raises(StoreError, match=r"runs\.sqlite"):
             RunStore(f"sqlite:///{tmp_path / 'home' / 'runs.sqlite'}").newest(1)
 
-    def test_a_locked_database(self, in_file, tmp_path, monkeypatch):
-        submitted(in_file)
+    def test_locked_database_raises(self, file_store, tmp_path, monkeypatch):
+        submitted(file_store)
         monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
         hasty = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
         hasty.newest(1)
@@ -271,34 +271,35 @@ class TestWhatCanGoWrong:
         blocker.execute("ROLLBACK")
         submitted(hasty, "b")
 
-    def test_a_full_disk_loses_nothing(self, in_file):
-        claim = in_file.claim(submitted(in_file), "here")
-        in_file.append(claim, record(0, of=5000))
-        engine, _ = in_file._database.open()
+    def test_full_disk_loses_no_data(self, file_store):
+        claim = file_store.claim(submitted(file_store), "here")
+        file_store.append(claim, record(0, of=5000))
+        engine, _ = file_store._database.open()
         with engine.begin() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match="full"):
-            fill(in_file, claim)
-        assert in_file.records("a")[0] == record(0, of=5000)
-        assert in_file.status("a").state == RunState.RUNNING
+            append_many(file_store, claim)
+        assert file_store.records("a")[0] == record(0, of=5000)
+        assert file_store.status("a").state == RunState.RUNNING
 
-    def test_one_unreadable_row_does_not_hide_the_others(self, store):
+    def test_unreadable_row_does_not_hide_others(self, store):
         submitted(store, "a")
         submitted(store, "b")
-        changed(store, "UPDATE runs SET config = '{\"surprise\"\\: 1}' WHERE run_id = 'a'")
+        execute_sql(store, "UPDATE runs SET config = '{\"surprise\"\\: 1}' WHERE run_id = 'a'")
         found, problems = store.newest(10)
         assert [run.run_id for run in found] == ["b"]
         assert len(problems) == 1
         assert "surprise" in problems[0]
 
-    def test_a_password_is_never_shown(self):
+    def test_password_is_never_shown(self):
         with pytest.raises(StoreError) as error:
             RunStore("postgresql+nodriver://user:secret@host/db").newest(1)  # pragma: allowlist secret
         assert "secret" not in str(error.value)
 
-    def test_an_error_with_signs_that_no_database_takes_is_kept_all_the_same(self, store):
-        """Such as one that quotes a line of a broken corpus: unwritten, its run would seem to go on for ever."""
+    def test_error_with_unstorable_characters_is_stored(self, store):
+        """An error may quote a line of a broken corpus; if it could not be stored, its run would seem to run
+        forever."""
         claim = store.claim(submitted(store), "here")
         store.give_up(claim, "This line is broken: \0 and \ud800.")
         assert store.status("a").state == RunState.FAILED

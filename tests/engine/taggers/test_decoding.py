@@ -15,13 +15,13 @@ BIOES = (*TAGS, "E-PER", "S-PER", "E-LOC", "S-LOC")
 
 
 def well_formed(tags: tuple[str, ...]) -> bool:
-    """Whether every I- continues an entity of its type, worked out from the entities that are found."""
+    """Return whether every I- continues an entity of its type, computed from the entities."""
     inside = sum(end - start for _, start, end in entities(tags))
     return inside == sum(tag != "O" for tag in tags)
 
 
 def well_formed_bioes(tags: tuple[str, ...]) -> bool:
-    """Whether the tags are a row of O, of S-X and of B-X … E-X with nothing but I-X between."""
+    """Return whether the tags consist of O, S-X, and B-X … E-X with only I-X between."""
     return bool(re.fullmatch(r"(O |S-\w+ |B-(\w+) (I-\2 )*E-\2 )*", "".join(f"{tag} " for tag in tags)))
 
 
@@ -31,7 +31,7 @@ def well_formed_bioes(tags: tuple[str, ...]) -> bool:
 )
 @pytest.mark.parametrize("forbid", [False, True])
 @pytest.mark.parametrize("chain", [False, True])
-def test_the_best_of_all_sequences_is_found(
+def test_best_equals_exhaustive_search(
     tags: tuple[str, ...], fits: Callable[[tuple[str, ...]], bool], length: int, forbid: bool, chain: bool
 ) -> None:
     random = np.random.default_rng(length)
@@ -51,11 +51,11 @@ def test_the_best_of_all_sequences_is_found(
 
 
 @pytest.mark.parametrize(("tags", "fits"), [(TAGS, well_formed), (BIOES, well_formed_bioes)])
-def test_all_sequences_that_are_well_formed_can_be_read_off_and_no_other(
+def test_exactly_well_formed_sequences_can_be_decoded(
     tags: tuple[str, ...], fits: Callable[[tuple[str, ...]], bool]
 ) -> None:
-    """Each sequence of up to four tags in turn has all scores for it."""
-    names = [tags[i] for i in np.random.default_rng(0).permutation(len(tags))]  # in any order of the columns
+    """Each sequence of up to four tags in turn has the highest scores."""
+    names = [tags[i] for i in np.random.default_rng(0).permutation(len(tags))]  # columns in any order
     decoder = Decoder(names, well_formed=True)
     for length in range(1, 5):
         wanted = np.array(list(itertools.product(range(len(tags)), repeat=length)))
@@ -66,13 +66,13 @@ def test_all_sequences_that_are_well_formed_can_be_read_off_and_no_other(
             assert (row == best).all() == fits(tuple(names[i] for i in row))
 
 
-def test_a_name_does_not_stay_open_at_the_end_of_a_sentence() -> None:
+def test_entity_is_closed_at_sentence_end() -> None:
     decoder = Decoder(("O", "B-X", "I-X", "E-X", "S-X"), well_formed=True)
     scores = np.array([[0, 5, 0, 0, 1], [0, 0, 5, 2, 0], [0, 5, 0, 0, 4], [3.0, 0, 0, 0, 0]])
     assert decoder.best(scores, np.array([2, 1, 1]), None).tolist() == [1, 3, 4, 0]
 
 
-def test_sentences_do_not_touch_each_other() -> None:
+def test_sentences_are_decoded_independently() -> None:
     random = np.random.default_rng(0)
     scores, transitions = random.standard_normal((9, 5)).astype(np.float32), random.standard_normal((5, 5))
     decoder = Decoder(TAGS, well_formed=True)

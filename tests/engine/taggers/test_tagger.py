@@ -20,7 +20,7 @@ def graph(**changes: object) -> Tagger:
     return Tagger(**({"dimensions": 7, "nodes": nodes, "head": CRF(5), "inputs": inputs} | changes))
 
 
-def test_shared_weights_come_first_in_the_order_of_the_parts() -> None:
+def test_shared_weights_come_first_in_layer_order() -> None:
     tagger = graph()
     context, spelt, scores, head = tagger.slices
     assert tagger.shared == slice(0, tagger.size - 8)
@@ -88,5 +88,5 @@ def test_each_kind_has_texts_and_builds(name: str) -> None:
             TaggerConfig(name=name, window=1)
 
 
-def test_kinds_have_names_and_titles_of_their_own() -> None:
+def test_kinds_have_distinct_titles() -> None:
     assert len({kind.title for kind in KINDS.values()}) == len(KINDS)

@@ -1,4 +1,4 @@
-"""Confidence against a sum over all tag sequences, one by one in float64."""
+"""Confidence compared with a float64 sum over all tag sequences."""
 
 import itertools
 
@@ -14,7 +14,7 @@ SCHEMES = {"bio2": tags_of(["A", "B"]), "bioes": tags_of(["A"], "BIES")}
 
 
 def well_formed(tags, scheme) -> bool:
-    """By the definition of the schemes, tag by tag."""
+    """Check the definition of the schemes tag by tag."""
     for before, tag in itertools.pairwise(["O", *tags, "O"]):
         if tag[0] in "IE" and (before[0] not in "BI" or before[2:] != tag[2:]):
             return False
@@ -23,8 +23,8 @@ def well_formed(tags, scheme) -> bool:
     return True
 
 
-def summed(tags, scores, transitions, scheme):
-    """Probability of each well-formed sequence, by its tags."""
+def sequence_probabilities(tags, scores, transitions, scheme):
+    """Return the probability of each well-formed sequence, by its tags."""
     log = {}
     for numbers in itertools.product(range(len(tags)), repeat=len(scores)):
         named = [tags[number] for number in numbers]
@@ -39,7 +39,7 @@ def summed(tags, scores, transitions, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("chained", [True, False])
-def test_tokens_and_entities_have_the_probability_of_the_sequences_they_stand_in(scheme, chained):
+def test_confidences_equal_enumerated_marginals(scheme, chained):
     tags, random = SCHEMES[scheme], np.random.default_rng(3)
     lengths = np.array([4, 1, 3, 2])
     scores = random.normal(0, 2, (lengths.sum(), len(tags))).astype(np.float32)
@@ -50,7 +50,7 @@ def test_tokens_and_entities_have_the_probability_of_the_sequences_they_stand_in
     for first, length in zip(firsts, lengths, strict=True):
         own = slice(first, first + length)
         weights = np.zeros((len(tags), len(tags))) if transitions is None else transitions.astype(np.float64)
-        every = summed(tags, scores[own].astype(np.float64), weights, scheme)
+        every = sequence_probabilities(tags, scores[own].astype(np.float64), weights, scheme)
         assert max(every, key=every.get) == tuple(best[own])
         for t in range(length):
             expected_tokens.append(sum(p for numbers, p in every.items() if numbers[t] == best[first + t]))
@@ -64,10 +64,10 @@ def test_tokens_and_entities_have_the_probability_of_the_sequences_they_stand_in
     np.testing.assert_allclose(names, expected_entities, rtol=1e-9)
 
 
-def test_scores_far_apart_stay_probabilities():
+def test_extreme_scores_give_probabilities():
     tags = SCHEMES["bio2"]
     scores = np.full((3, len(tags)), -1e5, np.float32)
-    scores[:, 2] = 1e5  # I-A, which cannot begin a sentence; of what can, B-A lets the others be
+    scores[:, 2] = 1e5  # I-A, which cannot begin a sentence; of the tags that can, B-A allows the others to follow
     best = Decoder(tags, well_formed=True).best(scores, np.array([3]), None)
     tokens, names = confidences(chain(tags, None), scores, np.array([3]), best, np.array([[0, 2]]))
     assert [tags[number] for number in best] == ["B-A", "I-A", "I-A"]
@@ -75,7 +75,7 @@ def test_scores_far_apart_stay_probabilities():
     assert ((names >= 0) & (names <= 1)).all()
 
 
-def test_no_tokens():
+def test_confidences_of_no_tokens():
     tokens, names = confidences(
         chain(SCHEMES["bio2"], None), np.zeros((0, 5)), np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2), int)
     )

@@ -1,4 +1,4 @@
-"""Missed entities worked out by hand, and the annotated examples."""
+"""Missed entities compared with manual results, and the annotated examples."""
 
 import pytest
 
@@ -19,21 +19,21 @@ def tagged(*names: Entity) -> Tagged:
     return Tagged(SPANS, tuple(tags), (1.0,) * len(SPANS), names)
 
 
-def test_a_name_is_left_while_a_letter_of_it_is():
+def test_entity_is_left_until_fully_covered():
     names = [WHOLE, ULM]
     assert left(TEXT, names, [WHOLE, ULM]) == []
     assert left(TEXT, names, [Entity(0, 4, "ORG")]) == [WHOLE, ULM]
     assert left(TEXT, names, [Entity(0, 4, "PER"), Entity(5, 9, "PER"), Entity(10, 14, "PER")]) == [ULM]
 
 
-def test_tokens_that_are_left_belong_to_the_name_that_is_missed():
+def test_gaps_map_uncovered_tokens_to_missed_entities():
     every = [Name(WHOLE), Name(ULM), Name(ANN)]
     assert gaps(TEXT, tagged(WHOLE, ULM, ANN), every) == {}
     assert gaps(TEXT, tagged(Entity(0, 4, "PER"), ANN), every) == {1: Name(WHOLE), 4: Name(ULM)}
     assert gaps(TEXT, tagged(), [Name(Entity(14, 16, "ORG"))]) == {}  # a comma alone
 
 
-def test_names_that_others_find_alike_are_one():
+def test_equal_entities_of_other_taggers_are_merged():
     every = {"a": tagged(WHOLE), "b": tagged(WHOLE, ULM), "c": tagged(Entity(19, 22, "ORG"))}
     assert of_others("a", every) == [
         Name(Entity(0, 14, "PER"), ("b",)),
@@ -43,11 +43,11 @@ def test_names_that_others_find_alike_are_one():
     assert of_others("c", every)[0] == Name(WHOLE, ("a", "b"))
 
 
-def test_a_token_knows_its_entity():
+def test_inside_maps_tokens_to_entities():
     assert tagged(WHOLE, ANN).inside == {0: WHOLE, 1: WHOLE, 7: ANN}
 
 
-def test_a_dozen_examples_of_several_kinds_have_names_of_all_types():
+def test_examples_cover_text_kinds_and_entity_types():
     every = list(examples().values())
     assert len(every) == 12
     assert {each.title.split(":")[0] for each in every} >= {"Letter", "News", "Medical", "E-mail"}
@@ -55,7 +55,7 @@ def test_a_dozen_examples_of_several_kinds_have_names_of_all_types():
 
 
 @pytest.mark.parametrize("example", examples().values(), ids=list(examples()))
-def test_the_names_of_an_example_are_where_they_are_said_to_be(example):
+def test_example_entities_match_the_annotated_file(example):
     assert not {"[", "]"} & set(example.text)
     assert len(example.names) >= 5
     at = 0

@@ -1,4 +1,4 @@
-"""Tagging of texts: the same as at training, whole or in chunks, for any text; published taggers."""
+"""Text tagging: equal to training, whole or in chunks, for any text; published models."""
 
 import dataclasses
 
@@ -25,8 +25,8 @@ TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Model]:
-    """The published taggers."""
+def published() -> dict[str, Model]:
+    """Return the published models by their ε."""
     app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
     return {
         offer.epsilon: app.models.load(offer.run.run_id) for offer in app.tagging.available_models() if offer.epsilon
@@ -34,21 +34,21 @@ def found() -> dict[str, Model]:
 
 
 @pytest.fixture(scope="module")
-def warm() -> TextTagger:
+def text_tagger() -> TextTagger:
     return TextTagger(Settings.from_environment())
 
 
 @pytest.fixture
-def in_context(warm, found):
-    """Leaves a test out where the language model is not here."""
+def requires_language_model(text_tagger, published):
+    """Skip a test if the language model is missing."""
     try:
-        warm.encode([["Rosa"]], found["inf"])
+        text_tagger.encode([["Rosa"]], published["inf"])
     except VectorsMissing as error:
         (pytest.fail if in_ci() else pytest.skip)(str(error))
 
 
-def made_up(features: str, seed: int = 0) -> Model:
-    """A tagger with drawn weights."""
+def random_model(features: str, seed: int = 0) -> Model:
+    """Return a model with random weights."""
     wide = {"vectors": (300, 300), "shapes": (317, 317)}[features]
     config = SimulationConfig.from_flat({"features": features, "tagger": "linear-crf", "window": 1})
     size = build(config.tagger, wide[0], len(TAGS), wide[1]).size
@@ -67,20 +67,20 @@ def made_up(features: str, seed: int = 0) -> Model:
     )
 
 
-def test_features_are_those_of_training(trained_settings):
+def test_features_equal_those_of_training(trained_settings):
     corpus = CorpusHandle("synthetic", trained_settings)
     sentences = [list(sentence.tokens) for sentence in corpus.load().test[:40]]
     for features in ("vectors", "shapes"):
         known = encode(corpus, "en_core_web_md", features)
         first, last = known.test.offsets[0], known.test.offsets[40]
-        ours = TextTagger(trained_settings).encode(sentences, made_up(features))
+        ours = TextTagger(trained_settings).encode(sentences, random_model(features))
         np.testing.assert_array_equal(ours.table[ours.split.rows], known.vectors[known.test.rows[first:last]])
         np.testing.assert_array_equal(ours.split.offsets, known.test.offsets[:41] - first)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_any_text_is_tagged_and_tags_are_well_formed(warm, text):
-    (every,) = warm.tag([text], [made_up("shapes")])
+def test_any_text_is_tagged_and_tags_are_well_formed(text_tagger, text):
+    (every,) = text_tagger.tag([text], [random_model("shapes")])
     (tagged,) = every
     assert len(tagged.spans) == len(tagged.tags) == len(tagged.confidence)
     assert all(0 <= share <= 1 for share in tagged.confidence)
@@ -93,28 +93,28 @@ def test_any_text_is_tagged_and_tags_are_well_formed(warm, text):
     assert len(tagged.inside) == sum(tag != "O" for tag in tagged.tags)
 
 
-def test_texts_in_pieces_and_alone_are_tagged_alike(warm, monkeypatch):
+def test_chunked_and_single_texts_are_tagged_equally(text_tagger, monkeypatch):
     texts = [each.text for each in examples().values()]
-    models = [made_up("shapes"), made_up("vectors", 1), made_up("shapes", 2)]
-    together = warm.tag(texts, models)
+    models = [random_model("shapes"), random_model("vectors", 1), random_model("shapes", 2)]
+    together = text_tagger.tag(texts, models)
     monkeypatch.setattr(pipeline, "_CHUNK_TOKENS", 40)
     for model, expected in zip(models, together, strict=True):
         for text, one in zip(texts, expected, strict=True):
-            (again,) = warm.tag([text], [model])[0]
+            (again,) = text_tagger.tag([text], [model])[0]
             assert (again.tags, again.spans) == (one.tags, one.spans)
             np.testing.assert_allclose(again.confidence, one.confidence, atol=1e-5)
 
 
-def test_other_features_than_a_tagger_knows_are_refused(warm):
+def test_mismatched_features_are_refused(text_tagger):
     with pytest.raises(StoreError, match=r"\b300 features .*\b317\b"):
-        warm.tag(["Rosa"], [dataclasses.replace(made_up("vectors"), config=made_up("shapes").config)])
+        text_tagger.tag(["Rosa"], [dataclasses.replace(random_model("vectors"), config=random_model("shapes").config)])
 
 
 class TestPublished:
-    def test_each_belongs_to_its_run_and_all_of_them_are_small(self, found):
-        assert list(found) == ["inf", "8", "3", "1", "0.76"]
+    def test_published_models_match_their_runs_and_are_small(self, published):
+        assert list(published) == ["inf", "8", "3", "1", "0.76"]
         app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
-        for name, model in found.items():
+        for name, model in published.items():
             run = app.queries.get(model.run_id)
             assert run.published
             assert run.config == model.config == published_taggers.asked_for(name)
@@ -124,17 +124,17 @@ class TestPublished:
         assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
         assert set(published_models.sums(PUBLISHED)) == {path.name for path in folder.glob("*.npz")}
 
-    def test_what_is_published_scores_as_its_run(self, found, data_dir):
-        """The paper's tagger alone: the others' features take minutes."""
+    def test_published_model_scores_as_its_run(self, published, data_dir):
+        """Only the paper's model: the features of the others take minutes."""
         settings = Settings.from_environment()
-        scored = _scores(found["0.76"], settings)
+        scored = _scores(published["0.76"], settings)
         app = Application(dataclasses.replace(settings, published=PUBLISHED))
-        assert scored.f1 == pytest.approx(app.queries.get(found["0.76"].run_id).final.test.f1, abs=0.002)
+        assert scored.f1 == pytest.approx(app.queries.get(published["0.76"].run_id).final.test.f1, abs=0.002)
 
-    def test_good_practice_finds_plain_names(self, warm, found, in_context):
+    def test_recommended_settings_find_common_entities(self, text_tagger, published, requires_language_model):
         text = "Angela Merkel met officials of the United Nations in Geneva on Monday."
         for name in ("inf", "8", "3", "1"):
-            ((tagged,),) = warm.tag([text], [found[name]])
+            ((tagged,),) = text_tagger.tag([text], [published[name]])
             assert [(text[each.start : each.end], each.type) for each in tagged.entities] == [
                 ("Angela Merkel", "PER"),
                 ("United Nations", "ORG"),

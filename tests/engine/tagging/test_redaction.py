@@ -1,4 +1,4 @@
-"""Replacements of entities, and their positions in both texts."""
+"""Replacements of entities, and their positions in both texts_with_entities."""
 
 import pytest
 from hypothesis import given
@@ -13,16 +13,16 @@ TYPES = ("PER", "LOC", "ORG", "MISC", "Disease")
 
 
 @st.composite
-def texts(draw):
-    """A text and entities that lie in it, in order, without overlap."""
+def texts_with_entities(draw):
+    """Draw a text with ordered, disjoint entities."""
     text = draw(st.text(st.characters(exclude_categories=()), min_size=1, max_size=80))
     borders = sorted(draw(st.sets(st.integers(0, len(text)), max_size=8)))
     pairs = zip(borders[::2], borders[1::2], strict=False)
     return text, [Entity(start, end, draw(st.sampled_from(TYPES)), 0.5) for start, end in pairs]
 
 
-@given(texts(), st.sampled_from(REPLACEMENTS))
-def test_places_are_right_in_both_texts(given_text, replace):
+@given(texts_with_entities(), st.sampled_from(REPLACEMENTS))
+def test_positions_match_both_texts(given_text, replace):
     text, names = given_text
     new = redact(text, names, replace)
     assert [each.entity for each in new.replaced] == names
@@ -37,8 +37,8 @@ def test_places_are_right_in_both_texts(given_text, replace):
         assert (fields["start"], fields["end"]) == (each.entity.start, each.entity.end)
 
 
-@given(texts())
-def test_masks_keep_the_length(given_text):
+@given(texts_with_entities())
+def test_masks_keep_text_length(given_text):
     text, names = given_text
     new = redact(text, names, "mask").text
     assert len(new) == len(text)
@@ -46,8 +46,8 @@ def test_masks_keep_the_length(given_text):
     assert all(sign == (MASK if place in hidden else text[place]) for place, sign in enumerate(new))
 
 
-def spelt(text: str, *names: tuple[str, str]) -> list[Entity]:
-    """Entities by their words, each after the one before it."""
+def entities_of_words(text: str, *names: tuple[str, str]) -> list[Entity]:
+    """Return entities by their words, each after the previous one."""
     found, at = [], 0
     for name, kind in names:
         start = text.index(name, at)
@@ -56,14 +56,17 @@ def spelt(text: str, *names: tuple[str, str]) -> list[Entity]:
     return found
 
 
-def test_types():
+def test_type_placeholders():
     text = "Rosa Hale met Ann in Ulm."
-    assert redact(text, spelt(text, ("Rosa Hale", "PER"), ("Ulm", "LOC")), "type").text == "[PER] met Ann in [LOC]."
+    assert (
+        redact(text, entities_of_words(text, ("Rosa Hale", "PER"), ("Ulm", "LOC")), "type").text
+        == "[PER] met Ann in [LOC]."
+    )
 
 
-def test_the_same_name_has_the_same_pseudonym_in_its_case():
+def test_equal_names_get_equal_pseudonyms_in_their_case():
     text = "Rosa Hale wrote to Ann. ROSA\nHALE came; Hale and Rosa left ulm for Ulm."
-    names = spelt(
+    names = entities_of_words(
         text,
         *[("Rosa Hale", "PER"), ("Ann", "PER"), ("ROSA\nHALE", "PER"), ("Hale", "PER"), ("Rosa", "PER")],
         *[("ulm", "LOC"), ("Ulm", "LOC")],
@@ -78,7 +81,7 @@ def test_the_same_name_has_the_same_pseudonym_in_its_case():
     assert not {"rosa", "hale", "ann", "ulm"} & {word.lower() for word in [*whole.split(), ann, large]}
 
 
-def test_the_same_text_has_the_same_pseudonyms_and_another_has_others():
+def test_pseudonyms_depend_on_the_text_only():
     one = examples()["Letter: To the landlord"]
     assert redact(one.text, one.names, "pseudonym") == redact(one.text, one.names, "pseudonym")
     other = redact(one.text + " ", one.names, "pseudonym")
@@ -86,7 +89,7 @@ def test_the_same_text_has_the_same_pseudonyms_and_another_has_others():
 
 
 @pytest.mark.parametrize("example", examples().values(), ids=list(examples()))
-def test_no_name_of_an_example_is_left_and_no_two_people_become_one(example):
+def test_pseudonyms_are_new_and_distinct(example):
     new = redact(example.text, example.names, "pseudonym")
     for kind in ("PER", "LOC", "ORG"):
         given_names = {}
@@ -98,6 +101,6 @@ def test_no_name_of_an_example_is_left_and_no_two_people_become_one(example):
         assert len(set(given_names.values())) == len(given_names)
 
 
-def test_an_unknown_way_is_refused():
+def test_unknown_replacement_is_rejected():
     with pytest.raises(InvalidConfig, match=r"replace='hide',.* type, pseudonym, mask"):
         redact("Rosa", [], "hide")
