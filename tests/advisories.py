@@ -1,8 +1,8 @@
-"""Known weaknesses of the pinned packages, as far as a stored list knows them.
+"""Known vulnerabilities of the pinned packages, from a stored list of advisories.
 
-``python -m tests.advisories FOLDER`` writes ``tests/advisories.json`` anew from a copy of PyPA's advisory database
-(github.com/pypa/advisory-database, CC BY 4.0): which versions of which package, and under which number, no texts.
-``make audit`` asks for those of today instead, which takes a network.
+``python -m tests.advisories FOLDER`` writes ``tests/advisories.json`` from a copy of PyPA's advisory database
+(github.com/pypa/advisory-database, CC BY 4.0). The list has package, versions and number of each advisory, no texts.
+``make audit`` downloads the current advisories instead and therefore needs a network.
 """
 
 import json
@@ -24,44 +24,47 @@ _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
 
 
 def pinned() -> set[tuple[str, str]]:
-    """Name and version of each package on the lists."""
-    texts = (path.read_text(encoding="utf-8") for each in LISTS for path in REPOSITORY.glob(each))
+    """Return name and version of each package in the requirements files."""
+    texts = (path.read_text(encoding="utf-8") for pattern in LISTS for path in REPOSITORY.glob(pattern))
     return {(canonicalize_name(name), version) for text in texts for name, version in _PIN.findall(text)}
 
 
-def known(name: str, version: str, advisories: Mapping[str, Any]) -> list[str]:
-    """Numbers of the weaknesses that this version of a package has. advisories: the stored ones, by number."""
+def vulnerabilities(name: str, version: str, advisories: Mapping[str, Any]) -> list[str]:
+    """Return the numbers of the stored advisories that affect this version of a package."""
     return [
         number
         for number, advisory in advisories.items()
-        if advisory["package"] == name and any(_within(Version(version), events) for events in advisory["ranges"])
+        if advisory["package"] == name and any(_is_affected(Version(version), events) for events in advisory["ranges"])
     ]
 
 
-def _within(version: Version, events: list[list[str]]) -> bool:
-    """As OSV defines it: the last event up to this version brought the weakness in, and did not take it away."""
+def _is_affected(version: Version, events: list[list[str]]) -> bool:
+    """Return whether the last event up to this version introduced the vulnerability, as OSV defines it."""
     reached = [(Version(at), kind == "introduced") for kind, at in events if Version(at) <= version]
     return bool(reached) and max(reached)[1]
 
 
 def main() -> int:
-    """Write the list anew; the value is the exit code."""
+    """Write the list of advisories; return the exit code."""
     database = Path(sys.argv[1])
     names = {name for name, _ in pinned()}
-    found = {advisory["id"]: _kept(advisory, name) for name, advisory in sorted(_of(database, names), key=_number)}
-    newest = max(str(advisory["modified"]) for _, advisory in _of(database, names))
+    advisories = {
+        advisory["id"]: _stored_fields(advisory, name)
+        for name, advisory in sorted(_read(database, names), key=lambda item: str(item[1]["id"]))
+    }
+    newest = max(str(advisory["modified"]) for _, advisory in _read(database, names))
     body = {
         "source": "PyPA advisory database, github.com/pypa/advisory-database, CC BY 4.0",
         "newest": newest[:10],
         "packages": sorted(names),
-        "advisories": found,
+        "advisories": advisories,
     }
     STORED.write_text(json.dumps(body, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
-    sys.stdout.write(f"{len(found)} advisories on {len(names)} packages, the newest of {body['newest']}\n")
+    sys.stdout.write(f"{len(advisories)} advisories on {len(names)} packages, the newest of {body['newest']}\n")
     return 0
 
 
-def _of(database: Path, names: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read(database: Path, names: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in database.glob("vulns/*/PYSEC-*.yaml"):
         if (name := canonicalize_name(path.parent.name)) in names:
             advisory = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -69,17 +72,13 @@ def _of(database: Path, names: set[str]) -> Iterator[tuple[str, dict[str, Any]]]
                 yield name, advisory
 
 
-def _number(one: tuple[str, dict[str, Any]]) -> str:
-    return str(one[1]["id"])
-
-
-def _kept(advisory: Mapping[str, Any], name: str) -> dict[str, Any]:
-    affected = [each for each in advisory["affected"] if canonicalize_name(each["package"]["name"]) == name]
-    spans = [span["events"] for each in affected for span in each.get("ranges", []) if span["type"] == "ECOSYSTEM"]
+def _stored_fields(advisory: Mapping[str, Any], name: str) -> dict[str, Any]:
+    affected = [entry for entry in advisory["affected"] if canonicalize_name(entry["package"]["name"]) == name]
+    spans = [span["events"] for entry in affected for span in entry.get("ranges", []) if span["type"] == "ECOSYSTEM"]
     ranges = [[[kind, str(at)] for event in events for kind, at in event.items()] for events in spans]
     kinds = {kind for events in ranges for kind, _ in events}
     if kinds != {"introduced", "fixed"} and kinds != {"introduced"}:
-        raise ValueError(f"{advisory['id']} has the events {sorted(kinds)}, expected what was introduced and fixed")
+        raise ValueError(f"{advisory['id']} has the events {sorted(kinds)}, expected 'introduced' and 'fixed'")
     return {"package": name, "ranges": ranges}
 
 

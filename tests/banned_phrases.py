@@ -21,7 +21,7 @@ PHRASES = (
     "what it costs|looks without|set right|mend|mends|mended|mending|take away|take it away|taken away|laid over|"
     "of it that"
 )
-"""Separated by bars; between two words of a phrase, a line may break."""
+"""Phrases, separated by bars; a phrase may span two lines."""
 _GAP = r"[\s#>]+"
 BANNED = re.compile(r"\b(?:" + PHRASES.replace(" ", _GAP) + r")\b", re.IGNORECASE)
 
@@ -33,7 +33,7 @@ def phrases(text: str) -> Iterator[tuple[int, str]]:
 
 
 def files(root: Path = ROOT) -> list[Path]:
-    """Return the tracked files with prose."""
+    """Return the tracked text files and sources."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
     names = (name for name in listed.split("\0") if name and not name.startswith(LEFT_OUT))
     paths = (root / name for name in names)
@@ -47,7 +47,7 @@ def read(path: Path) -> str:
 
 
 def main() -> int:
-    """Print each phrase with its place; return 1 if there is one."""
+    """Print each phrase with file and line; return 1 if there is one."""
     lines = [
         f"{path.relative_to(ROOT).as_posix()}:{number}: {phrase!r} is banned: use a term of the field or plain words"
         for path in files()

@@ -1,8 +1,8 @@
 """Keep compiled code between clean checkouts: ``python3 -m tests.compiled_cache restore``, later ``… save``.
 
-``.ci/run`` calls it. On a checkout that stays, Numba's files lie beside the sources and nothing has to be copied. A
-copy is used for the same sources, pinned packages and processor only; Numba itself checks each file against its source
-and the processor once more. Only the standard library: it runs before the packages are installed.
+``.ci/run`` calls it. In a persistent checkout, Numba's files are beside the sources and need no copy. A copy is used
+only for the same sources, pinned packages and processor; Numba also compares each file with its source and the
+processor. This module imports only the standard library, since it runs before the packages are installed.
 """
 
 import hashlib
@@ -20,29 +20,29 @@ from engine.training import compile_cache
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epsilon-explorer" / "compiled"
 MOST = 3
-"""Copies that are kept; the oldest goes first."""
+"""Maximum number of copies; the oldest is deleted first."""
 PATTERNS = ("__pycache__/*.nb[ic]", "__pycache__/compiled", "__pycache__/compiling")
-"""Numba's files, and the digests that say of which sources they are."""
+"""Numba's files, and the digests of their sources."""
 
 
 def key(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
     """Return the name of the copy for these sources, packages and this processor."""
     try:
-        said = cpu_info.read_text(encoding="utf-8")
+        text = cpu_info.read_text(encoding="utf-8")
     except OSError:
-        said = platform.processor()
-    processor = sorted(set(re.findall(r"^(?:model name|flags)\s*:.*$", said, re.MULTILINE))) or [said]
+        text = platform.processor()
+    processor = sorted(set(re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE))) or [text]
     lists = (ROOT / name for name in ("requirements.txt", "tests/requirements.txt"))
     parts = [compile_cache.digest(), sys.version, *processor, *(path.read_text(encoding="utf-8") for path in lists)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def restore(root: Path = ROOT, folder: Path = FOLDER) -> int:
-    """Copy what was kept beside the sources, where nothing is yet; return the number of files."""
-    kept = folder / key()
-    files = [path for path in kept.rglob("*") if path.is_file()]
+    """Copy the saved files beside the sources without overwriting any; return the number of saved files."""
+    copy = folder / key()
+    files = [path for path in copy.rglob("*") if path.is_file()]
     for path in files:
-        target = root / path.relative_to(kept)
+        target = root / path.relative_to(copy)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
@@ -50,25 +50,25 @@ def restore(root: Path = ROOT, folder: Path = FOLDER) -> int:
 
 
 def save(root: Path = ROOT, folder: Path = FOLDER) -> int:
-    """Keep a copy of what lies beside the sources, in place of an older one; return the number of files."""
-    found = [path for pattern in PATTERNS for path in (root / "engine").rglob(pattern)]
+    """Save a copy of the files beside the sources, replacing an older copy; return the number of files."""
+    files = [path for pattern in PATTERNS for path in (root / "engine").rglob(pattern)]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        for path in found:
-            target = Path(made) / "new" / path.relative_to(root)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        for path in files:
+            target = Path(temporary) / "new" / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
-        if found:
+        if files:
             shutil.rmtree(folder / key(), ignore_errors=True)
-            (Path(made) / "new").rename(folder / key())
-    copies = sorted((each for each in folder.iterdir() if each.is_dir()), key=lambda each: each.stat().st_mtime)
+            (Path(temporary) / "new").rename(folder / key())
+    copies = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
     for old in copies[:-MOST]:
         shutil.rmtree(old, ignore_errors=True)
-    return len(found)
+    return len(files)
 
 
 def main() -> int:
-    """Do what the argument asks for; return the exit code."""
+    """Run the command of the argument; return the exit code."""
     verbs: dict[str, Callable[[], int]] = {"restore": restore, "save": save}
     if len(sys.argv) != 2 or sys.argv[1] not in verbs:
         sys.stderr.write(f"arguments={sys.argv[1:]}, expected one of {', '.join(verbs)}\n")

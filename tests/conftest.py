@@ -1,4 +1,4 @@
-"""What tests of every part share."""
+"""Options, hooks and fixtures of all tests."""
 
 import os
 import time
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Libraries look at these as they are loaded. Threads that wait for one another spin, on cores that the other processes
-# of a test, or other programs, could use: half of what all tests computed was that. Workers set their own.
+# Libraries read these variables when they are imported. Waiting threads spin on cores that other processes could use;
+# without these limits, spinning was half of the tests' processor time. Workers set their own values.
 os.environ |= {
     "GOMP_SPINCOUNT": "10000",
     "OMP_NUM_THREADS": "1",
@@ -31,9 +31,9 @@ from tests.slowest_files import SlowestFiles
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--nightly", action="store_true", help="run what takes hours too, with 50 times the examples")
+    parser.addoption("--nightly", action="store_true", help="run tests marked nightly too, with 50 times the examples")
     parser.addoption("--most-minutes", type=float, help="fail if the session takes longer than this")
-    parser.addoption("--stop-after", type=float, metavar="SECONDS", help="skip each test that has not begun by then")
+    parser.addoption("--stop-after", type=float, metavar="SECONDS", help="skip each test that has not started by then")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,22 +44,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SlowestFiles(config.getoption("--most-minutes")))
 
 
-LEFT_OUT = pytest.StashKey[dict[str, int]]()
-"""How many tests were not selected, by the marker that they have."""
-BEGUN = time.monotonic()
-"""When this process loaded the tests."""
+DESELECTED = pytest.StashKey[dict[str, int]]()
+"""Number of deselected tests by marker."""
+STARTED = time.monotonic()
+"""Time at which this process loaded the tests, in seconds of the monotonic clock."""
 FIRST = ("browser", "federation", "reliability", "cluster")
-"""Folders whose tests wait more than they compute. They come first, so that none of them is left for the end."""
+"""Folders whose tests wait more than they compute; they run first, so that none of them is left for the end."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Give one process all browser tests, which share a dashboard; a file at a time otherwise."""
+    """Run all browser tests, which share a dashboard, in one process; distribute other tests by file."""
     return ByDashboard(config, log)
 
 
 class ByDashboard(LoadFileScheduling):
-    """Keep the files together that use one dashboard."""
+    """A scheduler that keeps files together that use one dashboard."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
@@ -74,27 +74,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--nightly"):
         return
     markers = ("nightly",) if repeated.due() else ("nightly", "repeats")
-    waiting = {item: name for item in items for name in markers if item.get_closest_marker(name)}
-    left_out = dict(Counter(waiting.values()))
-    config.stash[LEFT_OUT] = left_out
-    if hasattr(config, "workeroutput"):  # one of several processes, each of which collects all
-        config.workeroutput["left out"] = left_out
-    if waiting:
-        config.hook.pytest_deselected(items=list(waiting))
-        items[:] = [item for item in items if item not in waiting]
+    excluded = {item: name for item in items for name in markers if item.get_closest_marker(name)}
+    deselected = dict(Counter(excluded.values()))
+    config.stash[DESELECTED] = deselected
+    if hasattr(config, "workeroutput"):  # a worker process; each of them collects all tests
+        config.workeroutput["deselected"] = deselected
+    if excluded:
+        config.hook.pytest_deselected(items=list(excluded))
+        items[:] = [item for item in items if item not in excluded]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Keep what one of several processes did not select, for the summary."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", {})
+    """Store the deselected tests of a worker process for the summary."""
+    node.config.stash[DESELECTED] = getattr(node, "workeroutput", {}).get("deselected", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    found = config.stash.get(LEFT_OUT, {})
-    if number := found.get("nightly"):
+    numbers = config.stash.get(DESELECTED, {})
+    if number := numbers.get("nightly"):
         terminalreporter.write_line(f"not run: {number} tests marked nightly; `make nightly` runs them too")
-    if number := found.get("repeats"):
+    if number := numbers.get("repeats"):
         terminalreporter.write_line(
             f"not run: {number} tests marked repeats, which passed with these sources; `make nightly` runs them too"
         )
@@ -103,42 +103,42 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     limit = item.config.getoption("--stop-after")
-    if limit is not None and time.monotonic() - BEGUN > limit:
+    if limit is not None and time.monotonic() - STARTED > limit:
         pytest.skip(f"not reached within {limit:g} s")
 
 
-def _left_out(reason: str) -> None:
-    """Skip on a laptop, fail in CI, where nothing may be missing."""
+def _skip_or_fail(reason: str) -> None:
+    """Skip the test; in CI, where nothing may be missing, fail it."""
     (pytest.fail if browsers.in_ci() else pytest.skip)(reason)
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """Numba computes on one core, however many there are: see above. A test may take them all."""
+def _one_numba_thread() -> None:
+    """Limit Numba to one core, as the variables above do for other libraries; a test may raise the limit."""
     numba.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Path of the Chromium to drive; a machine without one skips the browser tests, in CI that is a failure."""
+    """Return the path of Chromium; without one, skip the browser tests, or fail in CI."""
     path = browsers.find()
     if path is None:
-        _left_out("no Chromium is here: `make test` installs one where it may")
+        _skip_or_fail("Chromium is not installed; `make test` installs it where allowed")
     return path
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[postgresql.Server]:
-    """A PostgreSQL server for all tests; a machine without one skips those that need it, in CI that is a failure."""
+    """Run a PostgreSQL server for all tests; without one, skip the tests that need it, or fail in CI."""
     if reason := postgresql.missing():
-        _left_out(reason)
+        _skip_or_fail(reason)
     with postgresql.running() as server:
         yield server
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
 def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty database; who asks for it runs once with each kind."""
+    """Return the URL of an empty database; a test with this fixture runs once with each kind."""
     if request.param == "SQLite":
         return f"sqlite:///{tmp_path / 'runs.sqlite'}"
     return request.getfixturevalue("postgresql_server").fresh()
@@ -146,20 +146,20 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is the same for all homes and takes seconds to make: vectors, encoded corpora."""
+    """Return a folder for vectors and encoded corpora, which all homes share, since each takes seconds to make."""
     return tmp_path_factory.mktemp("encoded")
 
 
 @pytest.fixture(scope="session")
 def published_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of the repository's published runs, which takes ten seconds to make; its rows know their files."""
+    """Return the index of the repository's published runs, which takes ten seconds to make."""
     index = tmp_path_factory.mktemp("index") / index_of_published.NAME
     published.read_all(REPOSITORY / "cached_results", index)
     return index
 
 
 def share(encoded: Path, home: Path) -> None:
-    """Let a home use the vectors and encoded corpora of all tests."""
+    """Link the shared vectors and encoded corpora into a home."""
     for name in ("encoded", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
@@ -167,7 +167,7 @@ def share(encoded: Path, home: Path) -> None:
 
 @pytest.fixture(scope="session")
 def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home for lessons on training, whose bench is made once for each home."""
+    """Return settings for lessons on training, whose model is trained once for each home."""
     home = tmp_path_factory.mktemp("lessons")
     share(encoded, home)
     return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}")
@@ -175,7 +175,7 @@ def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def trained_settings(settings: Settings, encoded: Path) -> Settings:
-    """``settings`` with a home that shares vectors and encoded corpora with the other tests."""
+    """Return ``settings`` with a home that shares vectors and encoded corpora with other tests."""
     settings.home.mkdir()
     share(encoded, settings.home)
     return settings
@@ -183,8 +183,10 @@ def trained_settings(settings: Settings, encoded: Path) -> Settings:
 
 @pytest.fixture
 def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    """A home of its own, nothing published, no corpora beside the embedded one. A test that asks for ``"PostgreSQL"``
-    by ``indirect`` has its runs there."""
+    """Return settings with an empty home, no published runs and only the embedded corpus.
+
+    A test with the indirect parameter ``"PostgreSQL"`` stores its runs there.
+    """
     home = tmp_path / "home"
     published = tmp_path / "published"
     published.mkdir()
@@ -196,8 +198,8 @@ def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of real corpora that EPSILON_DATA_DIR names."""
-    found = Settings.from_environment().data_dir
-    if found is None:
-        _left_out("no real corpora are here: EPSILON_DATA_DIR names the folder")
-    return found
+    """Return the folder of real corpora, EPSILON_DATA_DIR."""
+    folder = Settings.from_environment().data_dir
+    if folder is None:
+        _skip_or_fail("there are no real corpora: set EPSILON_DATA_DIR to their folder")
+    return folder

@@ -1,6 +1,7 @@
-"""Machines on this machine: a network namespace each, joined by a bridge, so that one can be cut off from the others.
+"""Simulated machines: one network namespace each, joined by a bridge, so that each can be disconnected.
 
-Where namespaces are refused, loopback addresses of their own, and who is cut off stands still instead.
+Where the system refuses namespaces, each machine has a loopback address of its own, and a disconnected machine is
+stopped with SIGSTOP instead.
 """
 
 import fcntl
@@ -23,9 +24,10 @@ _LOCK = Path(tempfile.gettempdir()) / "epsilon-tests-network"
 
 @contextmanager
 def network(*, changes: bool) -> Iterator[None]:
-    """Nobody else changes this machine's network until the block ends; where it changes it, nobody else rests on it. A
-    browser that is loading a page gives up when a link comes or goes (ERR_NETWORK_CHANGED), and tests run side by
-    side."""
+    """Lock this machine's network until the block ends: exclusively for changes, shared for tests that rely on it.
+
+    Tests run in parallel, and a browser stops loading a page when a link appears or disappears (ERR_NETWORK_CHANGED).
+    """
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if changes else fcntl.LOCK_SH)
         yield
@@ -33,7 +35,11 @@ def network(*, changes: bool) -> Iterator[None]:
 
 @dataclass
 class Host:
-    """within: what a command begins with to run there, empty where namespaces are refused."""
+    """A simulated machine.
+
+    Args:
+        within: prefix of a command that runs on this machine; empty where the system refuses namespaces.
+    """
 
     name: str
     address: str
@@ -43,7 +49,7 @@ class Host:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start a process there, which ends with the hosts; what it says is added to the host's log."""
+        """Start a process on this host that ends with it; append its output to the host's log."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [*self.within, *command],
@@ -57,7 +63,7 @@ class Host:
         return process
 
     def ask(self, command: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command there to its end."""
+        """Run a command on this host to its end."""
         return subprocess.run(
             [*self.within, *command],
             capture_output=True,
@@ -68,21 +74,21 @@ class Host:
         )
 
     def cut_off(self) -> None:
-        """No message reaches it or leaves it any more."""
+        """Disconnect this host from the others."""
         if self.within:
             _ip("link", "set", f"{BRIDGE}-{self.name}", "down")
         else:
             self._signal(signal.SIGSTOP)
 
     def bring_back(self) -> None:
-        """As before it was cut off."""
+        """Reconnect this host."""
         if self.within:
             _ip("link", "set", f"{BRIDGE}-{self.name}", "up")
         else:
             self._signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """End all that was started there."""
+        """End all processes of this host."""
         if not self.within:
             self._signal(signal.SIGCONT)
         for process in self._family():
@@ -108,7 +114,7 @@ class Host:
 
 @contextmanager
 def hosts(names: Sequence[str], folder: Path) -> Iterator[dict[str, Host]]:
-    """So many machines until the block ends."""
+    """Start simulated machines with these names and end them after the block."""
     with network(changes=True):
         yield from _hosts(names, folder)
 
@@ -154,7 +160,7 @@ def _take_down(names: Sequence[str]) -> None:
 
 
 def _namespaces() -> bool:
-    """Whether this machine lets us have them."""
+    """Return whether this system allows network namespaces with links."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     tried = "epsilon-tried"

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the tests: Debian's package, in a folder of its own, on a free port of this machine."""
+"""A PostgreSQL server for tests: Debian's package, with a temporary data folder and a free port."""
 
 import contextlib
 import glob
@@ -16,12 +16,17 @@ from pathlib import Path
 import psutil
 
 USER, PASSWORD = "epsilon", "not:to/be seen"  # pragma: allowlist secret
-"""The password has signs that an address must write in another way."""
+"""The password has characters that must be escaped in a URL."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that runs. programs: the folder of PostgreSQL's programs. within: see :func:`running`."""
+    """A running server.
+
+    Args:
+        programs: folder of PostgreSQL's programs.
+        within: see :func:`running`.
+    """
 
     port: int
     folder: Path
@@ -30,20 +35,20 @@ class Server:
     within: tuple[str, ...] = ()
 
     def address(self, database: str) -> str:
-        """Of a database on this server, with the password."""
+        """Return the URL of a database on this server, with the password."""
         from sqlalchemy.engine import URL
 
-        whole = URL.create("postgresql", USER, PASSWORD, self.host, self.port, database)
-        return whole.render_as_string(hide_password=False)
+        url = URL.create("postgresql", USER, PASSWORD, self.host, self.port, database)
+        return url.render_as_string(hide_password=False)
 
     def fresh(self) -> str:
-        """The address of a new and empty database."""
+        """Create an empty database and return its URL."""
         name = f"t{secrets.token_hex(6)}"
         self.say(f'CREATE DATABASE "{name}"')
         return self.address(name)
 
     def say(self, statement: str) -> None:
-        """A statement of the server's owner, outside of any test's connections."""
+        """Execute a statement as the server's owner, on a connection of its own."""
         import psycopg
 
         with psycopg.connect(
@@ -52,17 +57,17 @@ class Server:
             connection.execute(statement.encode())
 
     def start(self) -> None:
-        """Start it, or start it again, and wait until it answers."""
+        """Start or restart the server and wait until it accepts connections."""
         options = f"-p {self.port} -c listen_addresses={self.host} -c unix_socket_directories='' -c fsync=off"
         _run([*self._control, "-l", str(self.folder / "log"), "-o", options, "start"], self.within)
 
     def stop(self) -> None:
-        """Stop it where it runs."""
+        """Stop the server if it runs."""
         if (self.folder / "data" / "postmaster.pid").exists():
             _run([*self._control, "-m", "immediate", "stop"])
 
     def kill(self) -> None:
-        """kill -9 of all of its processes: what was committed is in its files, and :meth:`start` mends them."""
+        """Kill all server processes with SIGKILL; committed data is in the files, which :meth:`start` recovers."""
         first = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]))
         family = [first, *first.children()]
         for process in family:
@@ -77,14 +82,14 @@ class Server:
         return [str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), "-w"]
 
     def restart(self) -> None:
-        """Stop the server, which ends all connections, and start it again."""
+        """Restart the server, which closes all connections."""
         _run([*self._control, "-m", "fast", "restart"])
 
 
 def missing() -> str | None:
-    """What is not here that a server needs, None if all is."""
+    """Return a sentence on a missing requirement of the server, or None."""
     if _programs() is None:
-        return "no PostgreSQL server is here (Debian: apt-get install postgresql)"
+        return "PostgreSQL is not installed (Debian: apt-get install postgresql)"
     if os.geteuid() == 0 and not _is_user("postgres"):
         return "PostgreSQL does not run as root, and there is no user postgres to run it as"
     try:
@@ -96,20 +101,24 @@ def missing() -> str | None:
 
 @contextmanager
 def running(host: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[Server]:
-    """A server until the block ends, and nothing of it after that. host: the address at which it listens, for all who
-    have the password. within: what a command begins with that is to run where this address is."""
+    """Run a server until the block ends, then delete its files.
+
+    Args:
+        host: address at which it listens; other hosts than loopback accept all clients with the password.
+        within: prefix of a command that runs on the machine with this address.
+    """
     programs = _programs()
     assert programs is not None
-    folder = Path(tempfile.mkdtemp(prefix="epsilon-postgresql-"))  # pytest's own folders are closed to other users
+    folder = Path(tempfile.mkdtemp(prefix="epsilon-postgresql-"))  # other users cannot read pytest's folders
     try:
-        given = folder / "password"
-        given.write_text(PASSWORD)
+        password_file = folder / "password"
+        password_file.write_text(PASSWORD)
         if os.geteuid() == 0:
-            for path in (folder, given):
+            for path in (folder, password_file):
                 shutil.chown(path, "postgres")
         data = str(folder / "data")
-        who = ["-U", USER, "--auth=scram-sha-256", f"--pwfile={given}"]
-        _run([str(programs / "initdb"), "-D", data, *who, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"])
+        login = ["-U", USER, "--auth=scram-sha-256", f"--pwfile={password_file}"]
+        _run([str(programs / "initdb"), "-D", data, *login, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"])
         if host != "127.0.0.1":
             _run(["sh", "-c", f"echo 'host all all all scram-sha-256' >> {data}/pg_hba.conf"])
         server = Server(port=_free_port(), folder=folder, programs=programs, host=host, within=tuple(within))
@@ -123,35 +132,37 @@ def running(host: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[Ser
 
 
 def _programs() -> Path | None:
-    """Debian keeps them outside of PATH, a folder for each version."""
-    found = shutil.which("initdb")
-    folders = [Path(found).resolve().parent] if found else []
-    folders += [Path(each) for each in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
-    return next((each for each in folders if (each / "initdb").is_file() and (each / "pg_ctl").is_file()), None)
+    """Return the folder of PostgreSQL's programs; Debian has one for each version, outside of PATH."""
+    program = shutil.which("initdb")
+    folders = [Path(program).resolve().parent] if program else []
+    folders += [Path(name) for name in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+    return next((path for path in folders if (path / "initdb").is_file() and (path / "pg_ctl").is_file()), None)
 
 
 def _is_user(name: str) -> bool:
     import pwd
 
-    return any(each.pw_name == name for each in pwd.getpwall())
+    return any(user.pw_name == name for user in pwd.getpwall())
 
 
 def _run(command: Sequence[str], within: Sequence[str] = ()) -> None:
-    """Run one of PostgreSQL's programs, which refuse root. What the server says goes to its log: a pipe would stay open
-    as long as it lives."""
-    other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    with tempfile.TemporaryFile("w+") as said:
+    """Run one of PostgreSQL's programs, as user postgres if this process runs as root, which they refuse.
+
+    The output goes to a file, since the server would keep a pipe open as long as it runs.
+    """
+    as_postgres = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
-            [*within, *other, *command],
+            [*within, *as_postgres, *command],
             cwd="/",
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             check=False,
             timeout=120,
         )
-        said.seek(0)
-        assert done.returncode == 0, f"{command}: {said.read()}"
+        output.seek(0)
+        assert done.returncode == 0, f"{command}: {output.read()}"
 
 
 def _free_port() -> int:

@@ -1,5 +1,7 @@
-"""A provider of OpenID Connect on this machine, who vouches for whoever is clicked (OpenID Connect Core 1.0, sections
-3.1 and 10.1)."""
+"""An OpenID Connect provider on this machine that signs in the selected user.
+
+Source: OpenID Connect Core 1.0, sections 3.1 and 10.1.
+"""
 
 import base64
 import html
@@ -25,7 +27,7 @@ PEOPLE: dict[str, dict[str, Any]] = {
 
 
 class Provider(ThreadingHTTPServer):
-    """Listens on a free port of this machine from ``with`` on."""
+    """An HTTP server on a free port of this machine; it listens inside a ``with`` block."""
 
     daemon_threads = True
 
@@ -35,7 +37,7 @@ class Provider(ThreadingHTTPServer):
         self.key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
         self.codes: dict[str, dict[str, Any]] = {}
         self.age = 0
-        """Seconds for which people have been signed in when they come back."""
+        """Seconds since the sign-in, at the time of the token."""
 
     def __enter__(self) -> "Provider":
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -46,7 +48,7 @@ class Provider(ThreadingHTTPServer):
         self.server_close()
 
     def secrets_file(self, redirect_uri: str) -> str:
-        """The section of the file that says who may use the dashboard."""
+        """Return the section on the provider of a dashboard's access file."""
         return (
             f'[auth]\nredirect_uri = "{redirect_uri}"\ncookie_secret = "{secrets.token_hex(32)}"\n'
             f'client_id = "{CLIENT}"\nclient_secret = "{SECRET}"\n'
@@ -59,15 +61,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
-        asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        where = self.server.address
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        address = self.server.address
         if parts.path == "/.well-known/openid-configuration":
             self._json(
                 {
-                    "issuer": where,
-                    "authorization_endpoint": f"{where}/authorize",
-                    "token_endpoint": f"{where}/token",
-                    "jwks_uri": f"{where}/jwks",
+                    "issuer": address,
+                    "authorization_endpoint": f"{address}/authorize",
+                    "token_endpoint": f"{address}/token",
+                    "jwks_uri": f"{address}/jwks",
                     "id_token_signing_alg_values_supported": ["RS256"],
                     "response_types_supported": ["code"],
                     "subject_types_supported": ["public"],
@@ -75,17 +77,17 @@ class _Handler(BaseHTTPRequestHandler):
             )
         elif parts.path == "/jwks":
             self._json({"keys": [self.server.key.as_dict(private=False)]})
-        elif parts.path == "/authorize" and asked.get("client_id") == CLIENT and "who" not in asked:
+        elif parts.path == "/authorize" and query.get("client_id") == CLIENT and "who" not in query:
             links = "".join(
-                f'<p><a href="/authorize?{html.escape(urlencode({**asked, "who": name}))}">{html.escape(name)}</a></p>'
+                f'<p><a href="/authorize?{html.escape(urlencode({**query, "who": name}))}">{html.escape(name)}</a></p>'
                 for name in PEOPLE
             )
             self._send(200, f"<h1>Who are you?</h1>{links}".encode(), "text/html; charset=utf-8")
-        elif parts.path == "/authorize" and asked.get("client_id") == CLIENT:
+        elif parts.path == "/authorize" and query.get("client_id") == CLIENT:
             code = secrets.token_urlsafe()
-            self.server.codes[code] = {"claims": PEOPLE[asked["who"]], "nonce": asked.get("nonce")}
-            back = urlencode({"code": code, "state": asked["state"]})
-            self._send(302, b"", "text/plain", Location=f"{asked['redirect_uri']}?{back}")
+            self.server.codes[code] = {"claims": PEOPLE[query["who"]], "nonce": query.get("nonce")}
+            back = urlencode({"code": code, "state": query["state"]})
+            self._send(302, b"", "text/plain", Location=f"{query['redirect_uri']}?{back}")
         else:
             self._send(404, b"", "text/plain")
 
@@ -95,10 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/token" or self.headers.get("Authorization") != f"Basic {basic}":
             self._send(401, b"", "text/plain")
             return
-        known = self.server.codes.pop(body["code"][0])
+        grant = self.server.codes.pop(body["code"][0])
         now = int(time.time()) - self.server.age
         claims = {"iss": self.server.address, "aud": CLIENT, "iat": now, "exp": int(time.time()) + 600}
-        claims |= {**known["claims"], **({"nonce": known["nonce"]} if known["nonce"] else {})}
+        claims |= {**grant["claims"], **({"nonce": grant["nonce"]} if grant["nonce"] else {})}
         token = jwt.encode({"alg": "RS256", "kid": "1"}, claims, self.server.key)
         self._json({"access_token": "a", "token_type": "Bearer", "expires_in": 600, "id_token": token})
 

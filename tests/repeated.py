@@ -1,6 +1,6 @@
 """Decide whether tests that repeat others are due: ``python -m tests.repeated`` runs them and records that they passed.
 
-A test marked ``repeats`` tests at further sizes, or in another precision, what its siblings test already. ``make test``
+A test marked ``repeats`` has the rule of another test at further sizes or in another precision. ``make test``
 runs it where a source in ``SOURCES`` has changed since the digest in ``repeated.txt`` was recorded; ``make nightly``
 always does.
 """

@@ -1,4 +1,4 @@
-"""Report which test files take the longest, and fail a session that takes longer than it may."""
+"""Report the slowest test files, and fail a session that exceeds its time limit."""
 
 import os
 import time
@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 SHOWN = 20
-"""Files in the table."""
+"""Number of files in the table."""
 
 
 class SlowestFiles:
     """Sum up the time of each test file and print the slowest ones.
 
-    most_minutes: time that the session may take by the clock; None sets no limit. With ``--numprocesses`` this runs in
-    the process that collects the reports of all workers.
+    With ``--numprocesses``, this runs in the process that collects the reports of all workers.
+
+    Args:
+        most_minutes: time limit of the session by the clock; None sets no limit.
     """
 
     def __init__(self, most_minutes: float | None) -> None:
@@ -35,14 +37,14 @@ class SlowestFiles:
 
     @property
     def minutes(self) -> float:
-        """Return how long the session has taken by the clock."""
+        """Return the duration of the session by the clock."""
         return (time.monotonic() - self._begun) / 60
 
     def table(self) -> list[str]:
         """Return the lines of the table, the slowest file first."""
         lines = [
             f"{seconds:8.1f} s {self._tests[file]:5d} tests  {file}"
-            for file, seconds in sorted(self._seconds.items(), key=lambda each: -each[1])[:SHOWN]
+            for file, seconds in sorted(self._seconds.items(), key=lambda item: -item[1])[:SHOWN]
         ]
         processor = (_processor_seconds() - self._processor_begun) / 60
         total = f"{sum(self._seconds.values()) / 60:.1f} minutes in {sum(self._tests.values()):,} tests"
@@ -50,19 +52,19 @@ class SlowestFiles:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail the session where it took too long."""
+        """Fail the session if it exceeded its time limit."""
         if self._most_minutes is not None and self.minutes > self._most_minutes and not session.exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, tests that were run a second time, and whether the limit was met."""
+        """Print the table, the tests that were rerun, and an exceeded time limit."""
         if len(self._seconds) < 2:
             return
         terminalreporter.section(f"slowest {SHOWN} files")
         for line in self.table():
             terminalreporter.write_line(line)
         for name in self._rerun:
-            terminalreporter.write_line(f"run a second time: {name}")
+            terminalreporter.write_line(f"rerun: {name}")
         if self._most_minutes is not None and self.minutes > self._most_minutes:
             terminalreporter.write_line(
                 f"minutes={self.minutes:.1f}, expected at most {self._most_minutes:g}: see the table above", red=True
@@ -71,5 +73,5 @@ class SlowestFiles:
 
 def _processor_seconds() -> float:
     """Return the processor time of this process and of all its descendants that have ended."""
-    found: Any = os.times()
-    return float(found.user + found.system + found.children_user + found.children_system)
+    times: Any = os.times()
+    return float(times.user + times.system + times.children_user + times.children_system)

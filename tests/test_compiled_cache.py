@@ -1,4 +1,4 @@
-"""Compiled code is kept for the same sources, packages and processor, and for no others."""
+"""Compiled code is restored only for the same sources, packages and processor."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from tests import compiled_cache
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout in which one function is compiled."""
-    beside = tmp_path / "checkout" / "engine" / "training" / "__pycache__"
-    beside.mkdir(parents=True)
+    """Return a checkout with one compiled function."""
+    cache = tmp_path / "checkout" / "engine" / "training" / "__pycache__"
+    cache.mkdir(parents=True)
     for name in ("dense.forward-38.py311.nbi", "dense.forward-38.py311.1.nbc", "dense.cpython-311.pyc"):
-        (beside / name).write_text(name)
+        (cache / name).write_text(name)
     return tmp_path / "checkout"
 
 
@@ -22,19 +22,19 @@ def names(root: Path) -> set[str]:
     return {path.name for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_clean_checkout_gets_the_compiled_code_of_the_last_one(checkout, tmp_path) -> None:
+def test_restore_fills_a_clean_checkout(checkout, tmp_path) -> None:
     assert compiled_cache.save(checkout, tmp_path / "kept") == 2
     assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 2
     assert names(tmp_path / "clean") == {"dense.forward-38.py311.nbi", "dense.forward-38.py311.1.nbc"}
 
 
-def test_other_sources_get_nothing(checkout, tmp_path, monkeypatch) -> None:
+def test_restore_copies_nothing_for_other_sources(checkout, tmp_path, monkeypatch) -> None:
     compiled_cache.save(checkout, tmp_path / "kept")
     monkeypatch.setattr(compile_cache, "digest", lambda: "of other sources")
     assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 0
 
 
-def test_another_processor_has_another_copy(tmp_path) -> None:
+def test_key_depends_on_the_processor_but_not_its_clock(tmp_path) -> None:
     files = []
     for number, flags in enumerate(("avx2 avx512f", "avx2")):
         files.append(tmp_path / str(number))
@@ -45,17 +45,17 @@ def test_another_processor_has_another_copy(tmp_path) -> None:
     assert compiled_cache.key(files[1]) == first
 
 
-def test_what_is_there_already_stays(checkout, tmp_path) -> None:
+def test_restore_keeps_existing_files(checkout, tmp_path) -> None:
     compiled_cache.save(checkout, tmp_path / "kept")
-    there = checkout / "engine" / "training" / "__pycache__" / "dense.forward-38.py311.nbi"
-    there.write_text("newer")
+    compiled = checkout / "engine" / "training" / "__pycache__" / "dense.forward-38.py311.nbi"
+    compiled.write_text("newer")
     compiled_cache.restore(checkout, tmp_path / "kept")
-    assert there.read_text() == "newer"
+    assert compiled.read_text() == "newer"
 
 
-def test_only_the_newest_copies_are_kept(checkout, tmp_path, monkeypatch) -> None:
+def test_save_keeps_only_the_newest_copies(checkout, tmp_path, monkeypatch) -> None:
     for number in range(compiled_cache.MOST + 2):
         monkeypatch.setattr(compile_cache, "digest", lambda number=number: str(number))
         compiled_cache.save(checkout, tmp_path / "kept")
     assert len(list((tmp_path / "kept").iterdir())) == compiled_cache.MOST
-    assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 2, "the newest is there"
+    assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 2, "the newest copy exists"

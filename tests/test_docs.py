@@ -1,4 +1,4 @@
-"""What is written for people: links lead somewhere, commands are there, the README is read in two minutes."""
+"""Documentation checks: links resolve, commands exist, and the README is short."""
 
 import importlib.util
 import re
@@ -14,7 +14,7 @@ NAMES = [text.relative_to(REPOSITORY).as_posix() for text in TEXTS]
 
 
 def anchors(text):
-    """Of each heading, as GitHub makes them."""
+    """Return the anchor that GitHub gives each heading."""
     return {re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in headings(text)}
 
 
@@ -23,7 +23,7 @@ def headings(text):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_lead_somewhere(name):
+def test_links_resolve(name):
     file = REPOSITORY / name
     for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
         if "://" not in target:
@@ -34,7 +34,7 @@ def test_links_lead_somewhere(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_commands_are_there(name):
+def test_commands_exist(name):
     text = (REPOSITORY / name).read_text()
     for module in set(re.findall(r"python -m\s+((?:engine|benchmarks|tests)[\w.]*\w)", text)):
         assert importlib.util.find_spec(module), f"python -m {module} in {name}"
@@ -43,11 +43,11 @@ def test_commands_are_there(name):
         assert target in targets, f"make {target} in {name}"
 
 
-def test_the_readme_is_read_in_two_minutes():
+def test_readme_has_at_most_120_lines():
     assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 120
 
 
-def test_the_changelog_begins_with_the_version():
+def test_changelog_starts_with_the_version():
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     first = re.search(r"(?m)^## \[([\d.]+)\] - .*\n\n(.*)$", text)
     assert first
@@ -55,22 +55,22 @@ def test_the_changelog_begins_with_the_version():
     assert first[2].startswith(f"Engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without")
 
 
-def test_the_drawing_has_the_floors_of_the_house():
-    """Each part on one floor, those above importing from those below."""
-    drawing = (REPOSITORY / "docs/architecture.md").read_text().split("```")[1]
-    floors = [re.findall(r"(?:engine|pages)/[a-z_]+(?:/[a-z_]+)?|app(?=\.py)", line) for line in drawing.splitlines()]
-    names = [[part.replace("/", ".") for part in floor] for floor in floors if floor]
-    ranks = [{RANK[part] for part in floor} for floor in names]
-    assert all(len(each) == 1 or "app" in floor for each, floor in zip(ranks, names, strict=True))
-    lowest = [min(each) for each in ranks]
+def test_architecture_diagram_has_the_import_layers():
+    """Each part is in one layer, and upper layers import from lower ones."""
+    diagram = (REPOSITORY / "docs/architecture.md").read_text().split("```")[1]
+    lines = [re.findall(r"(?:engine|pages)/[a-z_]+(?:/[a-z_]+)?|app(?=\.py)", line) for line in diagram.splitlines()]
+    layers = [[part.replace("/", ".") for part in line] for line in lines if line]
+    ranks = [{RANK[part] for part in layer} for layer in layers]
+    assert all(len(rank) == 1 or "app" in layer for rank, layer in zip(ranks, layers, strict=True))
+    lowest = [min(rank) for rank in ranks]
     assert lowest == sorted(lowest, reverse=True)
-    drawn = {part for floor in names for part in floor}
+    drawn = {part for layer in layers for part in layer}
     assert {part for part in RANK if part.startswith("engine.")} - {"engine.__main__"} <= drawn
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_speed_figure_has_its_processor_beside_it(name):
-    """Milliseconds, microseconds and GFLOP/s, in the paragraph, or in a table and the paragraph after it."""
+def test_each_timing_names_its_processor(name):
+    """Check ms, µs and GFLOP/s: the processor is in the paragraph, or for a table also in the paragraph after it."""
     parts = re.split(r"\n\s*\n", (REPOSITORY / name).read_text())
     for part, after in zip(parts, [*parts[1:], ""], strict=True):
         if name != "CHANGELOG.md" and re.search(r"\d (ms|µs|GFLOP/s)\b|\| ms \|", part):
@@ -78,22 +78,22 @@ def test_a_speed_figure_has_its_processor_beside_it(name):
             assert re.search(r"EPYC|Xeon", beside), part
 
 
-def test_each_page_has_its_place_among_the_numbers():
-    """Find each page by its title in the navigation; *Account* is called as its user is."""
+def test_metrics_md_lists_each_page():
+    """Find each page by its title in the navigation, where *Account* has the name of its user."""
     titles = re.findall(r'_page\(\s*"\w+", "([^"]+)"', (REPOSITORY / "app.py").read_text())
     table = (REPOSITORY / "docs" / "metrics.md").read_text().split("## Figures by page")[1].split("\n## ")[0]
     assert len(titles) >= 18
     assert [title for title in [*titles, "Account"] if f"\n| *{title}*" not in table] == []
 
 
-def test_each_lesson_has_its_figures_among_the_numbers():
+def test_metrics_md_lists_each_lesson():
     table = (REPOSITORY / "docs" / "metrics.md").read_text()
     lessons = list((REPOSITORY / "pages" / "learn").glob("lesson_?_*.py"))
     numbers = {found[1] for lesson in lessons if (found := re.match(r"lesson_(\d)_", lesson.name))}
     assert set(re.findall(r"\| \*Learn\*, lesson (\d),", table)) == numbers
 
 
-def test_each_defence_that_is_claimed_has_its_test():
+def test_each_claimed_defence_has_its_test():
     text = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(?:\w+::)?(\w+)`", text)
     assert len(named) > 30

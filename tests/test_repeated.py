@@ -1,4 +1,4 @@
-"""The digest that decides whether repeating tests are due follows code, not prose."""
+"""The digest of ``tests.repeated`` changes with code, not with comments or docstrings."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def twice(x):
         ('    """Return twice x."""\n', "", True),
     ],
 )
-def test_code_ignores_prose_alone(old, new, same):
+def test_code_drops_only_comments_docstrings_and_blank_lines(old, new, same):
     assert old in SOURCE
     assert (repeated.code(SOURCE.replace(old, new)) == repeated.code(SOURCE)) is same
 

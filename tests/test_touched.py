@@ -1,4 +1,4 @@
-"""The tests that a change touches are found by imports, the nearest first."""
+"""Tests of a change are selected by imports, the nearest first."""
 
 from pathlib import Path
 
@@ -8,36 +8,36 @@ from tests import touched
 from tests.modules import ROOT
 
 
-def names(*files: str) -> dict[str, int]:
-    found = touched.distances(ROOT / file for file in files)
-    return {path.relative_to(ROOT).as_posix(): distance for path, distance in found.items()}
+def distances(*files: str) -> dict[str, int]:
+    selected = touched.distances(ROOT / file for file in files)
+    return {path.relative_to(ROOT).as_posix(): distance for path, distance in selected.items()}
 
 
-def test_a_test_that_imports_a_module_is_nearer_than_one_that_imports_its_user() -> None:
-    found = names("engine/privacy/noise_check/critical_values.py")
-    assert found["tests/engine/privacy/noise_check/test_critical_values.py"] == 1
-    assert found["tests/engine/simulation/test_run.py"] > 1
-    assert "tests/engine/corpus/test_conll.py" not in found
+def test_direct_import_is_nearer_than_an_indirect_one() -> None:
+    selected = distances("engine/privacy/noise_check/critical_values.py")
+    assert selected["tests/engine/privacy/noise_check/test_critical_values.py"] == 1
+    assert selected["tests/engine/simulation/test_run.py"] > 1
+    assert "tests/engine/corpus/test_conll.py" not in selected
 
 
-def test_a_page_touches_the_tests_that_open_the_app() -> None:
-    assert "tests/pages/test_frontier.py" in names("pages/frontier/page.py")
+def test_page_selects_tests_that_open_the_app() -> None:
+    assert "tests/pages/test_frontier.py" in distances("pages/frontier/page.py")
 
 
-def test_a_conftest_touches_the_tests_below_its_folder() -> None:
-    found = names("tests/engine/lessons/conftest.py")
-    assert found
-    assert all(name.startswith("tests/engine/lessons/") for name in found)
+def test_conftest_selects_tests_below_its_folder() -> None:
+    selected = distances("tests/engine/lessons/conftest.py")
+    assert selected
+    assert all(name.startswith("tests/engine/lessons/") for name in selected)
 
 
-def test_data_touches_the_tests_of_the_modules_that_name_it() -> None:
-    assert "tests/engine/test_fingerprint.py" in names("tests/engine/fingerprint.json")
+def test_data_file_selects_tests_of_modules_that_name_it() -> None:
+    assert "tests/engine/test_fingerprint.py" in distances("tests/engine/fingerprint.json")
 
 
-def test_a_file_that_nothing_imports_touches_nothing() -> None:
-    assert names("engine/" + "x" * 40) == {}
+def test_unused_file_selects_no_test() -> None:
+    assert distances("engine/" + "x" * 40) == {}
 
 
 @pytest.mark.parametrize("name", touched.SLOW)
-def test_folders_that_are_left_out_are_there(name: str) -> None:
+def test_excluded_folders_exist(name: str) -> None:
     assert (Path(ROOT) / name).is_dir()

@@ -1,7 +1,7 @@
 """Run the tests that a change touches: ``python -m tests.touched [--base REV]``; ``make check`` calls it.
 
-A test file is touched where it imports a changed module, directly or through others. Files that import it most
-directly come first. After ``SECONDS`` no further test begins; those that were not reached are counted as skipped.
+A test file is touched where it imports a changed module, directly or through others. Files with the
+shortest chain of imports come first. After ``SECONDS`` no further test starts; the rest count as skipped.
 """
 
 import argparse
@@ -14,21 +14,23 @@ from pathlib import Path
 from tests.modules import ROOT, imports, module_name
 
 SECONDS = 55.0
-"""For tests; lint and types take the rest of a minute and a half."""
+"""Time for tests, in seconds; lint and types take the rest of 90 s."""
 SLOW = ("tests/browser", "tests/engine/reliability", "tests/engine/cluster", "tests/federation")
 """Folders that start browsers, clusters or databases; `make test` runs them."""
 _PARTS = ("engine", "federation", "pages", "benchmarks", "tests")
 
 
 def changed(base: str) -> list[Path]:
-    """Return the files that differ from a commit, and those that Git does not track and does not ignore."""
+    """Return the files that differ from a commit, and the untracked files that Git does not ignore."""
     commands = (["diff", "--name-only", "--no-renames", base], ["ls-files", "--others", "--exclude-standard"])
-    listed = [subprocess.run(["git", *each], cwd=ROOT, capture_output=True, text=True, check=True) for each in commands]
-    return sorted({ROOT / name for each in listed for name in each.stdout.splitlines()})
+    listed = [
+        subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=True) for command in commands
+    ]
+    return sorted({ROOT / name for result in listed for name in result.stdout.splitlines()})
 
 
 def distances(files: Iterable[Path]) -> dict[Path, int]:
-    """Return by how many imports each test file is away from the nearest of the files.
+    """Return for each test file the number of imports to the nearest of the files.
 
     A file that is not Python counts as changed in the modules that name it. A conftest.py is imported by each test
     below its folder.
@@ -42,7 +44,7 @@ def distances(files: Iterable[Path]) -> dict[Path, int]:
             importers[imported].add(name)
         if path.name == "conftest.py":
             importers[name] |= {module_name(test) for test in tests if path.parent in test.parents}
-    for name in modules:  # app.py opens pages by their paths, and so do the tests of pages and of browsers
+    for name in modules:  # app.py and the tests of pages and browsers open pages by path
         if name.endswith(".page"):
             importers[name].add("app")
     importers["app"] |= {"tests.pages.conftest", "tests.browser.conftest"}
@@ -64,17 +66,19 @@ def _touched_directly(file: Path, modules: dict[str, Path]) -> set[str]:
 
 
 def main() -> int:
-    """Run what is touched; return the exit code of pytest, 0 where nothing is."""
+    """Run the touched tests; return the exit code of pytest, or 0 if there are none."""
     parser = argparse.ArgumentParser(prog="python -m tests.touched", description="Run the tests that a change touches.")
     parser.add_argument("--base", default="HEAD", metavar="REV", help="commit that the change is compared with")
-    found = distances(changed(parser.parse_args().base))
-    order = [path.relative_to(ROOT).as_posix() for path in sorted(found, key=lambda path: (found[path], path))]
+    selected = distances(changed(parser.parse_args().base))
+    order = [path.relative_to(ROOT).as_posix() for path in sorted(selected, key=lambda path: (selected[path], path))]
     slow = [name for name in order if name.startswith(SLOW)]
     quick = [name for name in order if name not in slow]
     if slow:
-        sys.stdout.write(f"Left to `make test`, since they start browsers or clusters: {', '.join(slow)}\n")
+        sys.stdout.write(
+            f"Not run here, since they start browsers or clusters (`make test` runs them): {', '.join(slow)}\n"
+        )
     if not quick:
-        sys.stdout.write("No other test imports what has changed.\n")
+        sys.stdout.write("No other test imports a changed file.\n")
         return 0
     options = ["--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q", f"--stop-after={SECONDS}"]
     sys.stdout.flush()
