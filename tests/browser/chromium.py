@@ -1,6 +1,6 @@
-"""The Chromium that the browser tests drive: one that is there, or else one that may be installed.
+"""The Chromium of the browser tests: an installed one, or else one that this module installs.
 
-``python -m tests.browser.chromium`` prints its path; the Makefile hands that to the tests as EPSILON_CHROMIUM.
+``python -m tests.browser.chromium`` prints its path, which the Makefile passes to the tests as EPSILON_CHROMIUM.
 """
 
 import os
@@ -9,26 +9,26 @@ import subprocess
 import sys
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""What Chromium and Chrome are called in packages of the various systems."""
+"""Program names of Chromium and Chrome on various systems."""
 
 
 def main() -> int:
-    """Print the path of a Chromium, installed if need be. Without one: a sentence instead, in CI exit code 1."""
+    """Print the path of Chromium, installing it if needed; without one, print an error and in CI return 1."""
     path = find() or install()
     if path:
         sys.stdout.write(path + "\n")
         return 0
-    sys.stderr.write("No Chromium is here and none could be installed: the browser tests are left out.\n")
+    sys.stderr.write("Chromium is not installed and could not be installed: the browser tests are skipped.\n")
     return 1 if in_ci() else 0
 
 
 def in_ci() -> bool:
-    """Whether this is a CI run, where leaving the browser tests out counts as a failure."""
+    """Return whether this is a CI run, where a skipped test counts as a failure."""
     return bool(os.environ.get("CI"))
 
 
 def find() -> str | None:
-    """Path of a Chromium that starts: the one EPSILON_CHROMIUM names, one on PATH, Playwright's own."""
+    """Return the path of a Chromium that starts: EPSILON_CHROMIUM, one on PATH, or Playwright's."""
     candidates = [os.environ.get("EPSILON_CHROMIUM"), *(shutil.which(name) for name in NAMES)]
     return next((path for path in candidates if path and starts(path)), None) or _find_playwrights()
 
@@ -42,7 +42,7 @@ def _find_playwrights() -> str | None:
 
 
 def starts(path: str) -> bool:
-    """Whether the program tells its version; Ubuntu's chromium-browser without snap, for one, does not."""
+    """Return whether the program prints its version; Ubuntu's chromium-browser without snap, for example, does not."""
     try:
         return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -50,7 +50,7 @@ def starts(path: str) -> bool:
 
 
 def install() -> str | None:
-    """Install a Chromium where that is allowed: Debian's package as root, else Playwright's download."""
+    """Install Chromium, as root from Debian's package, else by Playwright; return its path, or None on failure."""
     if os.geteuid() == 0 and shutil.which("apt-get"):
         _run("apt-get", "update")
         _run("apt-get", "install", "--yes", "--no-install-recommends", "chromium")
@@ -61,7 +61,7 @@ def install() -> str | None:
 
 
 def _run(*command: str) -> None:
-    """Run an installer; its words go to standard error, since standard output is for the path."""
+    """Run an installer with its output on standard error, since standard output is for the path."""
     sys.stderr.write(f"Installing Chromium for the browser tests: {' '.join(command)}\n")
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
 

@@ -1,4 +1,4 @@
-"""A started dashboard, and a browser in front of it."""
+"""Fixtures: a running dashboard and a browser."""
 
 import os
 import re
@@ -20,31 +20,31 @@ from tests.conftest import share
 from tests.hosts import network
 
 PATIENCE = 120_000
-"""Milliseconds in which something shows itself, on a machine that is busy with other things too."""
+"""Time limit for an element to appear on a busy machine, in ms."""
 expect.set_options(timeout=PATIENCE)
 
 
 @contextmanager
 def serving(home: Path, port: int, **environment: str) -> Iterator[str]:
-    """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
-    given = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"} | environment
-    given.pop("EPSILON_STORE_URL", None)
-    server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=ROOT, env=given)
+    """Run a dashboard and yield its address; afterwards send SIGINT and check that all its processes end."""
+    variables = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"} | environment
+    variables.pop("EPSILON_STORE_URL", None)
+    server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=ROOT, env=variables)
     address = f"http://localhost:{port}/"
     wait_for(lambda: answers(address + "_stcore/health"))
     wait_for((home / "cluster" / "ready.json").exists)
-    family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+    processes = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
     yield address
-    family += psutil.Process(server.pid).children(recursive=True)
+    processes += psutil.Process(server.pid).children(recursive=True)
     server.send_signal(signal.SIGINT)
     assert server.wait(30) == 0
-    _, left = psutil.wait_procs(set(family), 5)
+    _, left = psutil.wait_procs(set(processes), 5)
     assert left == []
 
 
 @pytest.fixture(scope="session")
 def make_home(encoded, published_index, tmp_path_factory) -> Callable[[], Path]:
-    """Make a home in which corpora and vectors are encoded and the published runs are indexed already."""
+    """Return a function that makes a home with encoded corpora, vectors and an index of the published runs."""
 
     def make() -> Path:
         home = tmp_path_factory.mktemp("home")
@@ -57,13 +57,13 @@ def make_home(encoded, published_index, tmp_path_factory) -> Callable[[], Path]:
 
 @pytest.fixture(scope="session")
 def home(make_home):
-    """The home of the dashboard that tests share."""
+    """Return the home of the dashboard that tests share."""
     return make_home()
 
 
 @pytest.fixture(scope="session")
 def dashboard(home):
-    """The address of a started dashboard, where nobody signs in. All tests share it, and what they run stays there."""
+    """Yield the address of a dashboard without sign-in; all tests share it and its runs."""
     with serving(home, free_port(), EPSILON_POLL=f"127.0.0.1:{free_port()}") as address:
         yield address
 
@@ -77,54 +77,63 @@ def browser(chromium):
 
 
 @pytest.fixture(autouse=True)
-def still_network():
-    """No test beside this one makes or removes links between machines."""
+def unchanged_network():
+    """Keep other tests from changing network links during this test."""
     with network(changes=False):
         yield
 
 
-def a_guess(address: str) -> bool:
-    """Whether Streamlit asked a page's address for what lies at the root, as it does first at a link to a page."""
+def is_root_probe(address: str) -> bool:
+    """Return whether Streamlit requests a root path below a page's path, as it first does for a link to a page."""
     return re.search(r"//[^/]+/\w+/_stcore/", address) is not None
 
 
-def of_others(address: str) -> bool:
-    """Whether an address is on another machine: pages ask nobody else for anything."""
+def is_external(address: str) -> bool:
+    """Return whether an address is on another machine, which no page may contact."""
     parts = urlsplit(address)
     return parts.scheme not in ("data", "blob") and parts.hostname not in ("localhost", "127.0.0.1")
 
 
 @contextmanager
-def profile(browser: Browser, **chosen: Any) -> Iterator[BrowserContext]:
-    """A fresh profile; each request of its pages that goes to another machine fails the test."""
-    context = browser.new_context(**chosen)
+def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """Yield a new browser profile; a request to another machine fails the test."""
+    context = browser.new_context(**options)
     context.set_default_timeout(PATIENCE)
-    elsewhere: list[str] = []
+    external: list[str] = []
 
     def note(address: str) -> None:
-        if of_others(address):
-            elsewhere.append(address)
+        if is_external(address):
+            external.append(address)
 
-    context.on("request", lambda asked: note(asked.url))
+    context.on("request", lambda request: note(request.url))
     context.on("page", lambda opened: opened.on("websocket", lambda socket: note(socket.url)))
     yield context
     context.close()
-    assert elsewhere == []
+    assert external == []
 
 
 @pytest.fixture
 def page(browser):
-    """A page of a fresh profile; whatever the console or the server calls an error fails the test."""
-    faults: list[str] = []
-    refused: list[Response] = []
+    """Yield a page of a new profile; a console error or an error status of the server fails the test."""
+    console_errors: list[str] = []
+    failed_responses: list[Response] = []
     with profile(browser, viewport={"width": 1280, "height": 800}) as context:
         opened = context.new_page()
         opened.on(
             "console",
-            lambda said: (
-                faults.append(said.text) if said.type == "error" and not a_guess(said.location["url"]) else None
+            lambda message: (
+                console_errors.append(message.text)
+                if message.type == "error" and not is_root_probe(message.location["url"])
+                else None
             ),
         )
-        opened.on("response", lambda got: refused.append(got) if got.status >= 400 and not a_guess(got.url) else None)
+        opened.on(
+            "response",
+            lambda response: (
+                failed_responses.append(response)
+                if response.status >= 400 and not is_root_probe(response.url)
+                else None
+            ),
+        )
         yield opened
-    assert faults + [f"{got.status} {got.url}" for got in refused] == []
+    assert console_errors + [f"{response.status} {response.url}" for response in failed_responses] == []

@@ -1,4 +1,4 @@
-"""What drives the dashboard in a browser: where it is, what it says, and how to wait for that."""
+"""Helpers for browser tests: addresses and texts of pages, and waiting."""
 
 import ast
 import socket
@@ -16,7 +16,7 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 ).split()
 MARKED = "() => [...(CSS.highlights.get('terms') ?? [])].map(range => range.toString())"
-"""Words of the page that open an entry of the glossary."""
+"""Script that returns the terms of the page with a glossary tooltip."""
 UNEXPLAINED = """() => {
   const marked = new Set([...CSS.highlights.get("terms")].flatMap(range => [...range.toString()]));
   const walk = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
@@ -28,11 +28,11 @@ UNEXPLAINED = """() => {
   }
   return left;
 }"""
-"""Greek letters of the page that do not."""
+"""Script that returns the texts with Greek letters without a tooltip."""
 
 
 def page_addresses() -> list[str]:
-    """Return the addresses of the pages that the navigation of ``app.py`` offers to all; the root is the empty one."""
+    """Return the paths of the pages that ``app.py`` offers all users; the root has the empty path."""
     calls = (node for node in ast.walk(ast.parse((ROOT / "app.py").read_text())) if isinstance(node, ast.Call))
     names = (
         call.args[0].value
@@ -61,14 +61,15 @@ def answers(address: str) -> bool:
 def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.1)
 
 
 def answer(page: Page) -> str:
+    """Return the first heading of the page, which states its result."""
     return page.locator("h3").first.inner_text().replace("\u00a0", " ")
 
 
 def address(page: Page) -> str:
-    """What the address bar shows now."""
+    """Return the current address of the page."""
     return page.evaluate("() => location.href")

@@ -1,4 +1,4 @@
-"""The dashboard as a user has it: `engine.serve`, a browser, real workers."""
+"""The dashboard from a user's view: `engine.serve`, a browser and real workers."""
 
 import os
 import re
@@ -15,18 +15,18 @@ from engine.setup_status import Progress
 from tests.browser.driving import ROOT, address, answer, answers, free_port, wait_for
 
 SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
-"""220 steps with 25 records: some ten seconds."""
+"""220 steps with 25 records, about ten seconds."""
 LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=2000"
-"""A run of a quarter of an hour, which each test that starts it cancels: none may be over before it was looked at."""
+"""A run of about 15 minutes, so that it does not end during a test; each test that starts it cancels it."""
 
 pytestmark = pytest.mark.browser
 
 
 def plotted(page: Page, name: str = "F1, this run") -> int:
-    """How many points of a curve the picture holds now."""
+    """Return the current number of points of a curve in the chart."""
     return page.evaluate(
         """name => { const plot = document.querySelector('.js-plotly-plot');
-                     const trace = plot?.data?.find(each => each.name === name);
+                     const trace = plot?.data?.find(item => item.name === name);
                      return trace ? trace.y.length : 0; }""",
         name,
     )
@@ -36,13 +36,13 @@ def shown_range(page: Page) -> list[float]:
     return page.evaluate("() => document.querySelector('.js-plotly-plot')?.layout?.yaxis?.range ?? []")
 
 
-def at_rest(page: Page) -> None:
-    """Wait until the page was computed to its end."""
+def wait_until_complete(page: Page) -> None:
+    """Wait until the page is complete."""
     page.wait_for_selector("[data-test-script-state='notRunning']")
 
 
 def zoom(page: Page) -> None:
-    """Drag a box over the lower half of the picture."""
+    """Zoom the chart by dragging a box over its lower half."""
     area = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
     left, top = area["x"] + 0.1 * area["width"], area["y"] + 0.4 * area["height"]
     page.mouse.move(left, top)
@@ -51,7 +51,7 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
-def test_explore_has_an_address_with_its_name_too(page, dashboard):
+def test_explore_has_a_named_address(page, dashboard):
     page.goto(dashboard + "explore?noise_multiplier=2")
     wait_for(lambda: answer(page).startswith("At ε = 0.5"))
     expect(page.get_by_text("Page not found")).to_have_count(0)
@@ -61,7 +61,7 @@ def test_explore_has_an_address_with_its_name_too(page, dashboard):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
+def test_navigation_reaches_every_page(page, dashboard, width):
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "speed")
     page.wait_for_selector("h3")
@@ -72,11 +72,11 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
         bar = page.get_by_test_id("stTopNavSection")
         assert bar.all_inner_texts() == ["Learn", "Results", "Replications", "Privacy", "Reference"]
 
-        def marked() -> bool:
-            ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
-            return ground[-1] not in ground[:-1]
+        def current_section_is_highlighted() -> bool:
+            colors = [tab.evaluate("tab => getComputedStyle(tab).backgroundColor") for tab in bar.all()]
+            return colors[-1] not in colors[:-1]
 
-        wait_for(marked)
+        wait_for(current_section_is_highlighted)
         bar.get_by_text("Results").click()
     for name in (
         "Explore",
@@ -93,25 +93,25 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
     wait_for(lambda: "Highest measured F1" in answer(page))
 
 
-def test_marks_on_the_parallel_axes_choose_the_rows_of_the_table(page, dashboard):
+def test_parallel_axis_brushes_filter_the_table(page, dashboard):
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.goto(dashboard + "compare")
-    said = page.get_by_text("highest F1 first")
-    wait_for(lambda: said.count() and said.inner_text().startswith("All "))
+    caption = page.get_by_text("highest F1 first")
+    wait_for(lambda: caption.count() and caption.inner_text().startswith("All "))
     f1 = page.locator(".parcoords .axis-brush").last
     f1.scroll_into_view_if_needed()
-    place = f1.bounding_box()
-    x, top, height = place["x"] + place["width"] / 2, place["y"], place["height"]
+    box = f1.bounding_box()
+    x, top, height = box["x"] + box["width"] / 2, box["y"], box["height"]
     page.mouse.move(x, top + 0.27 * height)
     page.mouse.down()
     page.mouse.move(x, top + 0.36 * height, steps=8)
     page.mouse.up()
-    wait_for(lambda: re.match(r"\d+ of \d+ runs", said.inner_text()))
+    wait_for(lambda: re.match(r"\d+ of \d+ runs", caption.inner_text()))
     page.get_by_role("button", name="Clear filters").click()
-    wait_for(lambda: said.inner_text().startswith("All "))
+    wait_for(lambda: caption.inner_text().startswith("All "))
 
 
-def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
+def test_runs_are_listed_and_search_filters_them(page, dashboard):
     page.goto(dashboard + "runs")
     page.wait_for_selector("h3")
     assert "published" in answer(page)
@@ -122,9 +122,9 @@ def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
 
 
 def choose_row(page: Page, row: int) -> None:
-    """Choose a row of the list of runs; it is drawn on a canvas, rows are 35 pixels high.
+    """Select a row of the list of runs, which is a canvas with rows of 35 pixels.
 
-    A list that has just been drawn anew may still lose a click: as people do, click again if nothing came of it.
+    A list that has just been redrawn may ignore a click, so click again until the row is selected.
     """
     grid = page.locator("canvas table").first
     chosen = grid.locator("tbody tr").nth(row).and_(page.locator("[aria-selected=true]"))
@@ -138,14 +138,14 @@ def choose_row(page: Page, row: int) -> None:
     raise AssertionError(f"row {row} could not be chosen")
 
 
-def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dashboard):
+def test_dialogs_survive_a_refresh_of_the_run_list(page, dashboard):
     page.goto(dashboard + LONG + "&seed=5")
     page.get_by_role("button", name="Run").click()
     page.get_by_role("button", name="Cancel").wait_for()
     sent: list[object] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
 
-    def list_was_drawn_anew() -> None:
+    def wait_for_redraw() -> None:
         before = len(sent)
         wait_for(lambda: page.wait_for_timeout(100) or len(sent) >= before + 2)
 
@@ -159,18 +159,18 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     for leave in (lambda: dialog.get_by_role("button", name="Cancel").click(), lambda: page.keyboard.press("Escape")):
         delete.click()
         dialog.wait_for()
-        list_was_drawn_anew()
+        wait_for_redraw()
         leave()
         dialog.wait_for(state="detached")
-        list_was_drawn_anew()
-        assert delete.is_enabled(), "the row is chosen still"
+        wait_for_redraw()
+        assert delete.is_enabled(), "the row is not selected any more"
     page.get_by_role("button", name="Annotate 1").click()
     dialog.get_by_role("textbox").fill("look at this")
-    list_was_drawn_anew()
+    wait_for_redraw()
     dialog.get_by_role("button", name="Save note").click()
     dialog.wait_for(state="detached")
-    delete.wait_for(state="detached")  # what was done was done: nothing is chosen any more
-    page.locator("canvas table [aria-selected=true]").wait_for(state="detached")  # in the browser neither
+    delete.wait_for(state="detached")  # after the action, no row is selected
+    page.locator("canvas table [aria-selected=true]").wait_for(state="detached")  # nor in the browser
     choose_row(page, 0)
     page.get_by_role("button", name="Annotate 1").click()
     wait_for(lambda: dialog.get_by_role("textbox").input_value() == "look at this")
@@ -180,7 +180,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     wait_for(lambda: "■ cancelled" in (grid.text_content() or ""))
 
 
-def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
+def test_compare_draws_its_charts_at_each_visit(page, dashboard):
     page.goto(dashboard)
     for _ in range(2):
         page.get_by_text("Results", exact=True).first.click()
@@ -192,7 +192,7 @@ def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
         wait_for(lambda: address(page) == dashboard and answer(page).startswith("At ε"))
 
 
-def test_a_federation_is_previewed_with_who_holds_what(page, dashboard):
+def test_federation_preview_lists_clients(page, dashboard):
     page.goto(dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
@@ -201,7 +201,7 @@ def test_a_federation_is_previewed_with_who_holds_what(page, dashboard):
     assert PrivacyConfig().kind.note in page.inner_text("body")
 
 
-def test_the_landing_view_answers_from_the_cache(page, dashboard):
+def test_landing_page_shows_a_published_run(page, dashboard):
     page.goto(dashboard)
     page.wait_for_selector("h3")
     assert answer(page).startswith("At ε = 1.51")
@@ -211,8 +211,8 @@ def test_the_landing_view_answers_from_the_cache(page, dashboard):
     assert "loaded" in fonts
 
 
-def test_a_run_is_watched_from_click_to_answer(page, dashboard):
-    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a page that has little time
+def test_run_is_shown_from_click_to_result(page, dashboard):
+    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a slow page to show progress
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
     page.get_by_role("button", name="Run").click()
@@ -232,7 +232,7 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
 
     wait_for(look, 300)
     assert len(seen - {0}) >= 2, "the curve did not move"
-    assert zoomed, "the picture was never zoomed"
+    assert zoomed, "the chart was never zoomed"
     wait_for(lambda: plotted(page) >= 20)
     assert shown_range(page) == pytest.approx(zoomed), "the zoom was lost"
     assert re.search(r"F1 \d", answer(page))
@@ -242,23 +242,23 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
     took = seconds_in(page, r"Your run of .*?: ")
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60") + "&seed=1")
     page.get_by_role("button", name="Run").wait_for()
-    promised = seconds_in(page, "about ")
-    # Learned from the run before; the machine may be busier now than it was then, but not ten times.
-    assert 1 / 3 < promised / took < 3
+    estimated = seconds_in(page, "about ")
+    # The estimate follows from the last run; the machine's load may differ, but not by a factor of ten.
+    assert 1 / 3 < estimated / took < 3
 
 
 def seconds_in(page: Page, before: str) -> float:
-    """A duration on the page, after a pattern."""
+    """Return the duration on the page after a pattern, in seconds."""
     number, unit = re.search(before + r"(\d+) (s|min)\b", page.inner_text("body")).groups()
     return float(number) * {"s": 1, "min": 60}[unit]
 
 
-def test_nothing_polls_when_nothing_runs(page, dashboard):
+def test_page_without_active_run_does_not_poll(page, dashboard):
     sent: list[object] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page.goto(dashboard)
     page.wait_for_selector(".js-plotly-plot")
-    at_rest(page)
+    wait_until_complete(page)
 
     def silent() -> bool:
         before = len(sent)
@@ -271,24 +271,24 @@ def test_nothing_polls_when_nothing_runs(page, dashboard):
     assert sent == []
 
 
-def test_another_run_is_cancelled_and_seen_by_a_second_tab(page, dashboard, browser):
+def test_cancelled_run_is_shown_in_both_tabs(page, dashboard, browser):
     page.goto(dashboard + LONG)
     page.wait_for_selector("h3")
     page.get_by_role("button", name="Run").click()
     wait_for(lambda: plotted(page) >= 1)
-    other = browser.new_context().new_page()
-    other.goto(address(page))
-    other.wait_for_selector("h3")
-    wait_for(lambda: answer(other).startswith("Training"))
+    second = browser.new_context().new_page()
+    second.goto(address(page))
+    second.wait_for_selector("h3")
+    wait_for(lambda: answer(second).startswith("Training"))
     page.get_by_role("button", name="Cancel").click()
-    for tab in (page, other):
+    for tab in (page, second):
         wait_for(lambda tab=tab: answer(tab).startswith("Stopped at"))
         wait_for(lambda tab=tab: plotted(tab) >= 1)
         assert tab.get_by_role("button", name="Continue").is_visible()
-    other.context.close()
+    second.context.close()
 
 
-def test_a_copied_link_opens_the_same_view(page, dashboard, browser):
+def test_copied_link_opens_the_same_view(page, dashboard, browser):
     page.goto(dashboard)
     page.wait_for_selector("h3")
     slider = page.get_by_role("slider").first
@@ -297,17 +297,17 @@ def test_a_copied_link_opens_the_same_view(page, dashboard, browser):
         page.keyboard.press("ArrowRight")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
     wait_for(lambda: "noise_multiplier=5" in address(page))
-    other = browser.new_context().new_page()
-    other.goto(address(page))
-    other.wait_for_selector("h3")
-    assert answer(other) == answer(page)
-    other.reload()
-    other.wait_for_selector("h3")
-    assert answer(other) == answer(page)
-    other.context.close()
+    second = browser.new_context().new_page()
+    second.goto(address(page))
+    second.wait_for_selector("h3")
+    assert answer(second) == answer(page)
+    second.reload()
+    second.wait_for_selector("h3")
+    assert answer(second) == answer(page)
+    second.context.close()
 
 
-def test_going_back_in_the_browser_undoes_a_choice(page, dashboard):
+def test_browser_back_undoes_a_setting(page, dashboard):
     page.goto(dashboard)
     page.wait_for_selector("h3")
     slider = page.get_by_role("slider").first
@@ -315,14 +315,14 @@ def test_going_back_in_the_browser_undoes_a_choice(page, dashboard):
     page.keyboard.press("ArrowLeft")
     wait_for(lambda: "noise_multiplier=0.7" in address(page))
     wait_for(lambda: not answer(page).startswith("At ε = 1.51"))
-    at_rest(page)
+    wait_until_complete(page)
     page.go_back()
     wait_for(lambda: slider.get_attribute("aria-valuetext") == "1")
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
     assert address(page) == dashboard
 
 
-def test_the_numbers_can_be_taken_away(page, dashboard):
+def test_results_can_be_downloaded(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("tab", name="Download and repeat").click()
     with page.expect_download() as started:
@@ -336,7 +336,7 @@ def test_the_numbers_can_be_taken_away(page, dashboard):
     assert started.value.suggested_filename == "epsilon-explorer.png"
 
 
-def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
+def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     bad, notes = tmp_path / "bad.conll", tmp_path / "case notes.conll"
     bad.write_text("word O\nName B-PER\nthree columns O\n")
     notes.write_text("token ner_tag\n" + "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
@@ -346,7 +346,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     assert page.locator("strong", has_text="All users of this dashboard").is_visible()
     page.set_input_files("input[type=file]", bad)
     refused = page.get_by_text("bad.conll has 3 columns in line 3")
-    wait_for(refused.is_visible)  # with the popover open, where the file is
+    wait_for(refused.is_visible)  # with the popover still open
     assert "corpus=my" not in address(page)
     page.set_input_files("input[type=file]", notes)
     wait_for(lambda: "corpus=my-case-notes" in address(page))
@@ -367,7 +367,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     wait_for(lambda: "is not in the catalogue of this dashboard" in page.inner_text("body"))
 
 
-def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard):
+def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
@@ -378,7 +378,7 @@ def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard
     wait_for(lambda: answer(page).startswith("At ε = "))
 
 
-def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
+def test_invalid_upload_shows_an_error(page, dashboard, tmp_path):
     notes = tmp_path / "bad.conll"
     notes.write_text("one\ntwo\n")
     page.goto(dashboard)
@@ -389,11 +389,10 @@ def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
     assert answer(page).startswith("At ε = 1.51")
 
 
-def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
+def test_group_privacy_slider_changes_the_text_not_the_link(dashboard, page):
     page.goto(dashboard)
     page.get_by_text("What does this ε mean?").click()
-    wanted = page.get_by_text("A person named in 10 sentences")
-    wanted.wait_for()
+    page.get_by_text("A person named in 10 sentences").wait_for()
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")
     page.get_by_text("A person named in 11 sentences").wait_for()
     assert "person_sentences" not in page.url
@@ -406,12 +405,12 @@ from engine import setup_status as readiness
 readiness.FOLDER = Path(sys.argv.pop(1))
 runpy.run_module("pages.startup.server", run_name="__main__")
 """
-"""Streamlit's server in an environment whose set-up the test plays."""
+"""Streamlit's server with the test's set-up status."""
 
 
 @pytest.fixture
-def being_set_up(tmp_path, monkeypatch):
-    """The address of a dashboard behind which set-up goes on."""
+def dashboard_during_set_up(tmp_path, monkeypatch):
+    """Yield the address of a dashboard during set-up."""
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     port = free_port()
     options = [
@@ -437,11 +436,11 @@ def being_set_up(tmp_path, monkeypatch):
     server.wait(30)
 
 
-def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(being_set_up, page):
-    page.goto(being_set_up)
-    told = page.locator(".st-key-set_up")
-    expect(told).to_contain_text("0 of 2 parts done, now: word vectors")
+def test_set_up_progress_is_shown_until_set_up_ends(dashboard_during_set_up, page):
+    page.goto(dashboard_during_set_up)
+    status = page.locator(".st-key-set_up")
+    expect(status).to_contain_text("0 of 2 parts done, now: word vectors")
     setup_status.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
-    expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)")
+    expect(status).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)")
     setup_status.all_is_there()
-    expect(told).to_have_count(0)
+    expect(status).to_have_count(0)

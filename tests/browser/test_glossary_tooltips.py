@@ -1,4 +1,4 @@
-"""Terms open their entry where they stand, with the mouse, by touch and with the keyboard, and the page lives on."""
+"""Glossary tooltips open by mouse, touch and keyboard, and the page keeps working."""
 
 import re
 
@@ -10,12 +10,12 @@ from tests.browser.driving import MARKED, UNEXPLAINED, answer, page_addresses, w
 pytestmark = pytest.mark.browser
 
 LESSONS = ("promise&guess=73", "noise&guess=none", "step&guess=none", "price&guess=none")
-"""Lessons, with a guess, whose pages have terms of their own."""
+"""Lessons with a guess, whose pages have further terms."""
 PAGES = (*page_addresses(), *(f"learn?lesson={lesson}" for lesson in LESSONS))
 SECONDS = 400_000
-"""In which a page is computed: *Try* and lesson 6 load taggers, beside whatever else the machine does; in ms."""
+"""Time limit for a page on a busy machine, in ms: *Tag text* and lesson 6 load NER taggers."""
 EPSILON = "a bound on how much one record can change the result."
-PLACE = """([form, within]) => {
+CENTER = """([form, within]) => {
   for (const range of CSS.highlights.get("terms") ?? []) {
     const box = range.getBoundingClientRect();
     const here = range.startContainer.parentElement.closest(within);
@@ -25,7 +25,7 @@ PLACE = """([form, within]) => {
   }
 }"""
 
-ONE_WORD_MORE = """() => {
+ADD_A_TERM = """() => {
   const more = document.createElement("p");
   more.textContent = "A linkage attack";
   document.querySelector(".stMain [data-testid=stVerticalBlock]").prepend(more);
@@ -36,20 +36,20 @@ def card(page: Page) -> Locator:
     return page.locator(".card")
 
 
-def place_of(page: Page, form: str, within: str = ".stMain") -> list[float]:
-    """The middle of a marked term in sight."""
-    wait_for(lambda: page.evaluate(PLACE, [form, within]))
-    return page.evaluate(PLACE, [form, within])
+def center_of(page: Page, form: str, within: str = ".stMain") -> list[float]:
+    """Return the center of a visible term with a tooltip."""
+    wait_for(lambda: page.evaluate(CENTER, [form, within]))
+    return page.evaluate(CENTER, [form, within])
 
 
-def opened(page: Page, address: str) -> None:
+def open_page(page: Page, address: str) -> None:
     page.goto(address)
     wait_for(lambda: answer(page))
     page.wait_for_selector("[data-test-script-state='notRunning']", timeout=SECONDS)
 
 
-def moved(page: Page, before: str) -> bool:
-    """Move a slider by one step and return whether the answer has changed; a redraw may take the focus meanwhile."""
+def slider_changes_answer(page: Page, before: str) -> bool:
+    """Move a slider by one step and return whether the answer has changed; a redraw may remove the focus."""
     slider = page.get_by_role("slider").first
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -57,50 +57,50 @@ def moved(page: Page, before: str) -> bool:
     return answer(page) != before
 
 
-def test_a_click_on_a_letter_opens_its_entry_and_the_page_goes_on(page, dashboard):
-    """What React renders stays its own: after the entry was open, a slider changes the very sentence it stood in."""
-    opened(page, dashboard)
+def test_click_opens_an_entry_and_the_page_keeps_working(page, dashboard):
+    """Check that React still controls the sentence: after the entry was open, a slider changes the sentence."""
+    open_page(page, dashboard)
     errors = []
     page.on("pageerror", lambda error: errors.append(error))
-    page.mouse.click(*place_of(page, "ε", "h3"))
+    page.mouse.click(*center_of(page, "ε", "h3"))
     expect(card(page)).to_contain_text(EPSILON)
     expect(card(page)).to_contain_text("Dwork and Roth 2014")
     before = answer(page)
-    wait_for(lambda: moved(page, before))
+    wait_for(lambda: slider_changes_answer(page, before))
     expect(page.locator(".stException")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(card(page)).to_be_hidden()
-    page.mouse.click(*place_of(page, "δ"))
+    page.mouse.click(*center_of(page, "δ"))
     expect(card(page)).to_contain_text("Publishing one record drawn at random")
-    page.mouse.click(*place_of(page, "PLD"))
+    page.mouse.click(*center_of(page, "PLD"))
     expect(card(page).locator("h2")).to_have_text("PLD")
     page.mouse.click(5, 400)
     expect(card(page)).to_be_hidden()
     assert errors == []
 
 
-def test_the_label_of_a_widget_explains_itself_and_leaves_the_widget_as_it_is(page, dashboard):
-    opened(page, dashboard)
+def test_click_on_a_widget_label_does_not_change_the_widget(page, dashboard):
+    open_page(page, dashboard)
     before = answer(page)
-    page.mouse.click(*place_of(page, "σ", ".stSidebar"))
+    page.mouse.click(*center_of(page, "σ", ".stSidebar"))
     expect(card(page).locator("h2")).to_have_text("noise multiplier (σ)")
     assert answer(page) == before
 
 
-def test_the_title_of_an_axis_opens_its_entry(page, dashboard):
-    opened(page, dashboard)
+def test_axis_title_opens_its_entry(page, dashboard):
+    open_page(page, dashboard)
     page.locator(".js-plotly-plot .xtitle").first.scroll_into_view_if_needed()
-    page.mouse.click(*place_of(page, "ε", ".js-plotly-plot"))
+    page.mouse.click(*center_of(page, "ε", ".js-plotly-plot"))
     expect(card(page)).to_contain_text(EPSILON)
 
 
-def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
-    opened(page, dashboard)
+def test_terms_are_reachable_by_keyboard(page, dashboard):
+    open_page(page, dashboard)
     words = page.get_by_role("toolbar", name="Terms explained on this page")
     letter = words.get_by_role("button", name="epsilon (ε): definition")
     expect(letter).to_have_count(1)
 
-    def walked() -> bool:
+    def reaches_letter() -> bool:
         words.get_by_role("button").first.focus()
         for _ in range(words.get_by_role("button").count()):
             if letter.evaluate("each => each.matches(':focus')"):
@@ -108,26 +108,26 @@ def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
             page.keyboard.press("ArrowRight")
         return False
 
-    wait_for(walked)  # while Streamlit still loads parts of a page it hides others, and what is hidden loses the focus
+    wait_for(reaches_letter)  # while Streamlit loads a page, it hides parts of it, which lose the focus
     box = letter.bounding_box()
-    assert box["width"] > 5  # it stands over the word
+    assert box["width"] > 5  # it covers the word
     assert 0 <= box["y"] < 800
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="epsilon (ε)")
     expect(dialog).to_be_focused()
     expect(dialog).to_contain_text(EPSILON)
-    page.evaluate(ONE_WORD_MORE)  # as a page does that still loads
+    page.evaluate(ADD_A_TERM)  # like a page that is still loading
     expect(words.get_by_role("button", name="linkage attack: definition")).to_have_count(1)
     page.keyboard.press("Escape")
     expect(card(page)).to_be_hidden()
     expect(letter).to_be_focused()
 
 
-def test_a_finger_opens_an_entry_on_a_phone_and_it_fits(browser, dashboard):
+def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="dark")
     page = context.new_page()
-    opened(page, dashboard)
-    page.touchscreen.tap(*place_of(page, "ε", "h3"))
+    open_page(page, dashboard)
+    page.touchscreen.tap(*center_of(page, "ε", "h3"))
     expect(card(page)).to_contain_text(EPSILON)
     box = card(page).bounding_box()
     assert box["x"] >= 0
@@ -137,15 +137,15 @@ def test_a_finger_opens_an_entry_on_a_phone_and_it_fits(browser, dashboard):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_greek_letter_of_a_page_is_explained(page, dashboard, name):
-    opened(page, dashboard + name)
+def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
+    open_page(page, dashboard + name)
     wait_for(lambda: page.evaluate(MARKED) or name == "runs")
     wait_for(lambda: page.evaluate(UNEXPLAINED) == [], 15)
-    assert "Epsilon" not in page.evaluate(MARKED)  # the dashboard's name is no term
+    assert "Epsilon" not in page.evaluate(MARKED)  # the dashboard's name is not a term
 
 
-def test_the_glossary_is_searched_and_a_link_restores_the_search(page, dashboard):
-    opened(page, dashboard + "glossary")
+def test_glossary_search_is_restored_by_its_link(page, dashboard):
+    open_page(page, dashboard + "glossary")
     page.get_by_label("Search").fill("Balle")
     page.keyboard.press("Enter")
     headings = page.locator(".stMain h5")

@@ -13,7 +13,7 @@ from tests.browser.driving import address, answer, wait_for
 
 FIRST, SECOND = LESSONS[:2]
 PLAYED = [(1, 1280), (2, 390), *(pytest.param(*other, marks=pytest.mark.nightly) for other in ((1, 390), (2, 1280)))]
-"""Lessons that are played, by their numbers, and the widths of the window in pixels."""
+"""Numbers of the tested lessons, and window widths in pixels."""
 
 pytestmark = pytest.mark.browser
 
@@ -23,16 +23,16 @@ def fields(page: Page) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(urlsplit(address(page)).query).items()}
 
 
-def other_than_the_middle(asked: Guess) -> int:
+def steps_from_the_middle(question: Guess) -> int:
     """Return the number of slider steps from its middle to the guess."""
-    return min(3, int((asked.high - asked.low) / asked.step / 2))
+    return min(3, int((question.high - question.low) / question.step / 2))
 
 
 def test_first_visit_greets_once_and_links_to_the_lessons(page, dashboard):
     page.goto(dashboard)
-    way = page.get_by_role("link", name="Start a ten-minute lesson")
-    way.wait_for(timeout=90_000)  # the first page of a server that has just been started
-    way.click()
+    link = page.get_by_role("link", name="Start a ten-minute lesson")
+    link.wait_for(timeout=90_000)  # the first page of a server that has just been started
+    link.click()
     expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible()
     wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
     page.goto(dashboard)
@@ -61,7 +61,7 @@ def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, brows
     assert page.locator(".js-plotly-plot").count() == 0, "the answer was there before the guess"
     slider.focus()
     before = slider.get_attribute("aria-valuetext")
-    for _ in range(other_than_the_middle(lesson.guess)):
+    for _ in range(steps_from_the_middle(lesson.guess)):
         page.keyboard.press("ArrowRight")
     wait_for(lambda: slider.get_attribute("aria-valuetext") != before)
     page.get_by_role("button", name="Submit guess").click()
@@ -77,13 +77,13 @@ def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, brows
     )
     wait_for(lambda: any(name.startswith(f"l{number}_") for name in fields(page)))
     wide = page.evaluate("() => document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
-    assert wide <= 0, "something is wider than the window"
-    wanted = control.get_attribute("aria-valuetext")
+    assert wide <= 0, "the content is wider than the window"
+    expected = control.get_attribute("aria-valuetext")
     other = browser.new_context().new_page()
     other.goto(address(page))
     other.locator(".js-plotly-plot .main-svg").first.wait_for()
     assert other.get_by_text("Your guess:").first.inner_text() == guessed
-    wait_for(lambda: other.get_by_role("slider").first.get_attribute("aria-valuetext") == wanted)
+    wait_for(lambda: other.get_by_role("slider").first.get_attribute("aria-valuetext") == expected)
     other.context.close()
     page.get_by_role("button", name="Next: ").click()
     wait_for(lambda: answer(page) == f"{number + 1}. {following.title}")
@@ -105,7 +105,7 @@ def test_arrow_keys_change_the_lesson_in_class_mode(page, dashboard):
     page.keyboard.press("ArrowRight")
     wait_for(lambda: answer(page) == f"2. {SECOND.title}")
     assert fields(page) == {"lesson": SECOND.name, "class": "yes"}
-    page.get_by_role("button", name="Back: ").wait_for()  # drawn to its end
+    page.get_by_role("button", name="Back: ").wait_for()  # the page is complete
     slider = page.get_by_role("slider").first
     slider.focus()
     before = slider.get_attribute("aria-valuetext")
@@ -124,20 +124,20 @@ def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser):
     code.wait_for()
     poll = code.get_attribute("alt").removeprefix("QR code of ")
     assert code.evaluate("image => image.naturalWidth > 0"), "the code cannot be drawn"
-    asked = FIRST.guess
-    guesses = [asked.low, asked.low + 2 * asked.step, asked.high]
+    question = FIRST.guess
+    guesses = [question.low, question.low + 2 * question.step, question.high]
     for number, guess in enumerate(guesses, start=1):
         context = browser.new_context(viewport={"width": 390, "height": 844}, java_script_enabled=False)
         phone = context.new_page()
         phone.goto(poll)
-        phone.get_by_label(asked.label).fill(f"{guess:g}")
+        phone.get_by_label(question.label).fill(f"{guess:g}")
         phone.get_by_role("button", name="Send").click()
-        phone.get_by_role("status").filter(has_text=f"{guess:g}{asked.unit} is counted").wait_for()
+        phone.get_by_role("status").filter(has_text=f"{guess:g}{question.unit} is counted").wait_for()
         context.close()
-        said = f"{number} guess{'es' if number > 1 else ''}, median"
-        expect(page.get_by_text(said)).to_be_visible()  # without a user action
+        text = f"{number} guess{'es' if number > 1 else ''}, median"
+        expect(page.get_by_text(text)).to_be_visible()  # without a user action
     stranger = browser.new_context().new_page()
-    assert stranger.goto(poll + "learn").status == 404, "more than the question can be reached"
+    assert stranger.goto(poll + "learn").status == 404, "the server offers more than the question"
     stranger.context.close()
     page.get_by_role("button", name="Show answer").click()
     median = f"{statistics.median(guesses):g}"

@@ -1,5 +1,7 @@
-"""Where the processes of a dashboard listen: at addresses that no other machine reaches, and at those of Dask to nobody
-without the certificates that were made at its start. No browser is needed."""
+"""Listening sockets of a dashboard: only on loopback, and Dask's only for clients with the cluster's certificate.
+
+No browser is needed.
+"""
 
 import http.client
 import ipaddress
@@ -16,58 +18,59 @@ from tests.engine.cluster.test_machines import answered
 
 @pytest.fixture(scope="module")
 def cluster(dashboard, home):
-    """The cluster's process of a started dashboard."""
+    """Return the cluster process of the dashboard."""
     return psutil.Process(json.loads((home / "cluster" / "ready.json").read_text())["pid"])
 
 
 def listening(first: psutil.Process) -> set[tuple[str, int]]:
-    """Addresses and ports at which it, or what it started, waits for connections or datagrams."""
-    found = set()
+    """Return the listening addresses and ports of a process and its descendants, for TCP and UDP."""
+    sockets = set()
     for process in [first, *first.children(recursive=True)]:
-        for each in process.net_connections("inet"):
-            if each.status == psutil.CONN_LISTEN or (each.type == socket.SOCK_DGRAM and not each.raddr):
-                found.add((each.laddr.ip, each.laddr.port))
-    return found
+        for connection in process.net_connections("inet"):
+            is_udp_server = connection.type == socket.SOCK_DGRAM and not connection.raddr
+            if connection.status == psutil.CONN_LISTEN or is_udp_server:
+                sockets.add((connection.laddr.ip, connection.laddr.port))
+    return sockets
 
 
-def test_no_other_machine_reaches_any_of_them(dashboard, cluster):
-    found = listening(cluster.parent())
-    assert {int(dashboard.rstrip("/").rpartition(":")[2])} < {port for _, port in found}
-    assert listening(cluster) < found
-    assert not [each for each in found if not ipaddress.ip_address(each[0]).is_loopback]
+def test_all_sockets_are_on_loopback(dashboard, cluster):
+    sockets = listening(cluster.parent())
+    assert {int(dashboard.rstrip("/").rpartition(":")[2])} < {port for _, port in sockets}
+    assert listening(cluster) < sockets
+    assert not [host for host, _ in sockets if not ipaddress.ip_address(host).is_loopback]
 
 
-def page(host: str, port: int, path: str) -> int | None:
-    """The status of what is there for a browser; None where nobody speaks HTTP."""
-    asked = http.client.HTTPConnection(host, port, timeout=20)
+def http_status(host: str, port: int, path: str) -> int | None:
+    """Return the HTTP status of a path, or None where the port does not speak HTTP."""
+    connection = http.client.HTTPConnection(host, port, timeout=20)
     try:
-        asked.request("GET", path)
-        return asked.getresponse().status
+        connection.request("GET", path)
+        return connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return None
     finally:
-        asked.close()
+        connection.close()
 
 
-def test_the_clusters_have_no_pages(cluster):
-    """Dask listens for those as well, which need no certificate: there are none."""
+def test_cluster_has_no_http_pages(cluster):
+    """Check that Dask's HTTP ports, which need no certificate, have no pages."""
     paths = ("/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/api/v1/get_workers")
-    places = listening(cluster)
-    with ThreadPoolExecutor(len(places)) as asking:
-        found = {
+    sockets = listening(cluster)
+    with ThreadPoolExecutor(len(sockets)) as pool:
+        statuses = {
             status
             for path in paths
-            for status in asking.map(lambda each, path=path: page(each[0], each[1], path), places)
+            for status in pool.map(lambda endpoint, path=path: http_status(*endpoint, path), sockets)
         }
-    assert found <= {None, 404}
+    assert statuses <= {None, 404}
 
 
-def test_the_clusters_have_no_answer_for_who_has_no_certificate(cluster):
-    """They have code run for whoever has one."""
+def test_cluster_rejects_clients_without_certificate(cluster):
+    """A client with the certificate can execute code."""
     stranger = ssl.create_default_context()
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
-    found = listening(cluster)
-    assert len(found) > 1  # scheduler, and workers with who looks after them
-    with ThreadPoolExecutor(2 * len(found)) as asking:  # each waits in vain until its time is over
-        asked = [asking.submit(answered, *each, known) for each in found for known in (None, stranger)]
-        assert not any(each.result() for each in asked)
+    sockets = listening(cluster)
+    assert len(sockets) > 1  # scheduler, workers and their nannies
+    with ThreadPoolExecutor(2 * len(sockets)) as pool:  # each connection waits for its timeout
+        results = [pool.submit(answered, *endpoint, context) for endpoint in sockets for context in (None, stranger)]
+        assert not any(result.result() for result in results)

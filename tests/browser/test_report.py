@@ -1,4 +1,4 @@
-"""From a run in Explore to a report that can be filed."""
+"""Privacy report: from a run on Explore to the downloaded files."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from engine.reports.document.model import checksum
 pytestmark = pytest.mark.browser
 
 
-def test_from_explore_to_a_report_in_a_file(page, dashboard):
+def test_report_of_an_explored_run_can_be_downloaded(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("link", name="Report").last.click()
     document = page.locator(".report")
@@ -22,13 +22,13 @@ def test_from_explore_to_a_report_in_a_file(page, dashboard):
     run = page.evaluate("() => new URL(location.href).searchParams.get('run')")
     expect(document).to_contain_text(f"Run {run}")
     assert page.evaluate("() => document.querySelector('.stMain').scrollWidth <= innerWidth")
-    with page.expect_download() as waiting:
+    with page.expect_download() as download:
         page.get_by_role("button", name="PDF").click()
-    assert waiting.value.suggested_filename == f"privacy-report-{run}.pdf"
-    reader = PdfReader(io.BytesIO(Path(waiting.value.path()).read_bytes()))
+    assert download.value.suggested_filename == f"privacy-report-{run}.pdf"
+    reader = PdfReader(io.BytesIO(Path(download.value.path()).read_bytes()))
     assert run in reader.pages[0].extract_text()
-    with page.expect_download() as waiting:
+    with page.expect_download() as download:
         page.get_by_role("button", name="JSON").click()
-    fields = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    fields = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
     assert fields.pop("sha256") == checksum(fields)
     expect(document).to_contain_text(checksum(fields))

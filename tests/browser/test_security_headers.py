@@ -1,4 +1,4 @@
-"""What the server tells a browser to forbid, and what it says of itself."""
+"""Security headers, the content security policy and the metrics endpoint."""
 
 import re
 import urllib.request
@@ -10,37 +10,37 @@ from tests.browser.conftest import profile
 
 pytestmark = pytest.mark.browser
 
-SMUGGLED = """async () => {
+INJECT = """async () => {
   const found = new Set();
   document.addEventListener('securitypolicyviolation', event => found.add(event.effectiveDirective));
   document.body.insertAdjacentHTML('beforeend', '<img src="https://example.org/seen.png"><p onclick="">x</p>');
   const script = document.createElement('script');
-  script.textContent = 'window.smuggled = true';
+  script.textContent = 'window.injected = true';
   document.body.append(script);
   const frame = document.createElement('iframe');
   frame.src = 'https://example.org/';
   document.body.append(frame);
-  await fetch('https://example.org/?told').catch(() => {});
+  await fetch('https://example.org/?data').catch(() => {});
   try { new WebSocket('wss://example.org/'); } catch (error) {}
   await new Promise(done => setTimeout(done, 500));
-  return {found: [...found].sort(), smuggled: window.smuggled === true};
+  return {found: [...found].sort(), injected: window.injected === true};
 }"""
 
 
-def test_what_somebody_smuggled_in_runs_nothing_and_reaches_nobody(browser, dashboard):
-    """In a page of its own: what the browser forbids is an error of the console, which fails other tests."""
+def test_injected_content_runs_no_script_and_sends_no_request(browser, dashboard):
+    """Use a profile of its own, since a blocked request is a console error, which fails other tests."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(dashboard + "glossary")
     page.locator("h1").first.wait_for()
-    tried = page.evaluate(SMUGGLED)
-    assert not tried["smuggled"]
-    assert tried["found"] == ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem"]
+    result = page.evaluate(INJECT)
+    assert not result["injected"]
+    assert result["found"] == ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem"]
     context.close()
 
 
-def test_a_request_to_another_machine_is_noticed(browser):
-    """Else no test would fail by one. It is ended before it leaves the browser."""
+def test_external_request_fails_a_test(browser):
+    """Check that such a request fails a test; it is aborted before it leaves the browser."""
     watched = profile(browser)
     context = watched.__enter__()
     context.route("https://elsewhere.invalid/**", lambda route: route.abort())
@@ -51,7 +51,7 @@ def test_a_request_to_another_machine_is_noticed(browser):
         watched.__exit__(None, None, None)
 
 
-def test_every_answer_has_the_headers(dashboard):
+def test_every_response_has_the_security_headers(dashboard):
     for path in ("", "glossary", "app/static/mark.svg", "_stcore/health", "metrics"):
         answer = urllib.request.urlopen(dashboard + path, timeout=30)
         assert answer.headers["Content-Security-Policy"].startswith(
@@ -61,14 +61,14 @@ def test_every_answer_has_the_headers(dashboard):
         assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
-def test_a_prometheus_reads_how_it_is(dashboard):
-    said = urllib.request.urlopen(dashboard + "metrics", timeout=30).read().decode()
-    assert "epsilon_cluster_up 1.0" in said
-    assert re.search(r"^epsilon_workers [1-9]", said, re.MULTILINE)
-    assert 'epsilon_runs{state="queued"}' in said
+def test_metrics_are_in_prometheus_format(dashboard):
+    metrics = urllib.request.urlopen(dashboard + "metrics", timeout=30).read().decode()
+    assert "epsilon_cluster_up 1.0" in metrics
+    assert re.search(r"^epsilon_workers [1-9]", metrics, re.MULTILINE)
+    assert 'epsilon_runs{state="queued"}' in metrics
 
 
-def test_a_script_of_the_first_page_is_known_by_its_sum():
-    """The sum: ``printf 'one()' | openssl dgst -sha256 -binary | base64``."""
+def test_policy_has_the_hash_of_an_inline_script():
+    """Compare with ``printf 'one()' | openssl dgst -sha256 -binary | base64``."""
     assert "'sha256-HR7iaask9daLMRRskMI++QeJtjWDOjyPA6lGzYGzKW4='" in security_headers.policy("<script>one()</script>")
     assert "sha256" not in security_headers.policy("<script src='a.js'></script>")

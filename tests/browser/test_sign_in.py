@@ -1,4 +1,4 @@
-"""A shared dashboard: people sign in with a provider, do what their role allows, and see what is theirs."""
+"""A shared dashboard: users sign in, act according to their role and see only their own data."""
 
 import urllib.error
 import urllib.request
@@ -25,7 +25,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def shared(make_home, provider):
-    """The address of a dashboard of its own that asks who comes."""
+    """Yield the address of a dashboard that requires sign-in."""
     port, home = free_port(), make_home()
     access = home / "access.toml"
     access.write_text(provider.secrets_file(f"http://localhost:{port}/oauth2callback") + ROLES)
@@ -36,12 +36,12 @@ def shared(make_home, provider):
 
 @pytest.fixture
 def signed_in(browser, shared):
-    """A page of its own for each person, who has signed in."""
+    """Return a function that signs a user in and returns the page, in a profile of its own."""
     contexts = ExitStack()
 
     def sign_in(name: str) -> Page:
-        chosen = profile(browser, viewport={"width": 1280, "height": 800}, accept_downloads=True)
-        page = contexts.enter_context(chosen).new_page()
+        user_profile = profile(browser, viewport={"width": 1280, "height": 800}, accept_downloads=True)
+        page = contexts.enter_context(user_profile).new_page()
         page.goto(shared)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name=name, exact=True).click()
@@ -58,7 +58,7 @@ def opened(page: Page, address: str) -> Page:
     return page
 
 
-def test_who_has_not_signed_in_sees_nothing(browser, shared):
+def test_pages_show_nothing_without_sign_in(browser, shared):
     with profile(browser) as context:
         page = context.new_page()
         for name in ("", "runs", "account", "budget", "report?run=0"):
@@ -69,13 +69,13 @@ def test_who_has_not_signed_in_sees_nothing(browser, shared):
             assert "σ" not in page.inner_text("body")
 
 
-def test_letters_and_words_of_the_account_page_are_explained(signed_in, shared):
+def test_account_page_has_glossary_tooltips(signed_in, shared):
     ada = opened(signed_in("Ada"), shared + "account")
     wait_for(lambda: ada.evaluate(MARKED))
     wait_for(lambda: ada.evaluate(UNEXPLAINED) == [], 15)
 
 
-def test_from_signing_in_to_the_log(signed_in, shared):
+def test_roles_ownership_and_audit_log(signed_in, shared):
     rita, rudi = signed_in("Rita"), signed_in("Rudi")
     opened(rita, shared + SMALL)
     rita.get_by_role("button", name="Run", exact=True).click()
@@ -101,9 +101,9 @@ def test_from_signing_in_to_the_log(signed_in, shared):
 
     ada = opened(signed_in("Ada"), shared + "account")
     assert all(part in answer(ada) for part in ("ada@example.org", "admin"))
-    with ada.expect_download() as taken:
+    with ada.expect_download() as download:
         ada.get_by_role("button", name="Download CSV", exact=True).click()
-    log = taken.value.path().read_text()
+    log = download.value.path().read_text()
     lines = [line.split(",")[1:3] for line in log.splitlines()[1:]]
     assert lines.count(["rita@lab.example.org", "sign in"]) == 1  # however many pages she opened
     assert ["rita@lab.example.org", "run"] in lines
@@ -112,7 +112,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
     ada.get_by_role("button", name="Sign in").wait_for()
 
 
-def test_whom_the_provider_does_not_vouch_for_is_told_so(signed_in):
+def test_unverified_address_is_rejected(signed_in):
     page = signed_in("Mallory, who says she is Ada")
     expect(page.get_by_text("identity provider has not verified the address")).to_be_visible()
     assert "σ" not in page.inner_text("body")
@@ -120,7 +120,7 @@ def test_whom_the_provider_does_not_vouch_for_is_told_so(signed_in):
     page.get_by_role("button", name="Sign in", exact=True).wait_for()
 
 
-def test_after_half_a_day_somebody_signs_in_again(signed_in, provider):
+def test_session_expires_after_12_hours(signed_in, provider):
     provider.age = 13 * 3600
     try:
         page = signed_in("Rita")
@@ -129,20 +129,20 @@ def test_after_half_a_day_somebody_signs_in_again(signed_in, provider):
         provider.age = 0
 
 
-def test_a_cookie_that_somebody_made_lets_nobody_in(browser, shared):
+def test_forged_cookie_is_rejected(browser, shared):
     with profile(browser) as context:
         page = context.new_page()
         page.goto(shared)
         page.get_by_role("button", name="Sign in").wait_for()
-        made = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
-        context.add_cookies([{"name": "_streamlit_user", "value": made % shared.rstrip("/"), "url": shared}])
+        cookie = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
+        context.add_cookies([{"name": "_streamlit_user", "value": cookie % shared.rstrip("/"), "url": shared}])
         page.reload()
         page.get_by_role("button", name="Sign in").wait_for()
         assert "σ" not in page.inner_text("body")
 
 
-def test_metrics_are_told_on_the_machine_alone(shared):
+def test_metrics_are_served_to_this_machine_only(shared):
     assert b"epsilon_runs" in urllib.request.urlopen(shared + "metrics", timeout=30).read()
-    handed_on = urllib.request.Request(shared + "metrics", headers={"X-Forwarded-For": "192.0.2.1"})
+    forwarded = urllib.request.Request(shared + "metrics", headers={"X-Forwarded-For": "192.0.2.1"})
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(handed_on, timeout=30)
+        urllib.request.urlopen(forwarded, timeout=30)

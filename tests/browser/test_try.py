@@ -1,4 +1,4 @@
-"""A text of one's own is read by real taggers, redacted, and taken away; nothing in it is interpreted."""
+"""Page Tag text with real NER taggers: a text is tagged, redacted and downloaded; its markup is not interpreted."""
 
 import json
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.browser.driving import answer, wait_for
 
 TEXT = "Angela Merkel met <b>Rosa Hale</b> in Geneva.\n<img src=x onerror=\"document.title='broken'\"> **Ann** $x$"
 SECONDS = 400_000
-"""A fresh process loads TensorFlow, spaCy and the language model, beside whatever else the machine does; in ms."""
+"""Time limit on a busy machine, in ms: a new process loads TensorFlow, spaCy and the language model."""
 
 pytestmark = pytest.mark.browser
 
 
 def read_texts(page: Page) -> list[str]:
-    """The text as each tagger's panel shows it."""
+    """Return the text in each tagger's panel."""
     return page.evaluate(
         """() => [...document.querySelectorAll('.try-text')].map(panel => {
              const copy = panel.cloneNode(true);
@@ -39,19 +39,19 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     wait_for(lambda: read_texts(page) == [TEXT] * 5)
     assert page.locator(".try-text b, .try-text img, .try-text strong").count() == 0
     assert page.title().startswith("Tag text")
-    found = page.locator(".try-panel").first.locator("mark.try-name")
-    assert found.first.inner_text().startswith("Angela Merkel")
+    marks = page.locator(".try-panel").first.locator("mark.try-name")
+    assert marks.first.inner_text().startswith("Angela Merkel")
 
     page.get_by_role("radio", name="a mask").click()
-    # Until the page is drawn whole, the text and the buttons of the last drawing may stand beside the new ones.
+    # Until the page is complete, old text and buttons may be next to the new ones.
     redacted = page.get_by_test_id("stCode").filter(has_text="█████████████ met")
     expect(redacted).to_have_count(1, timeout=SECONDS)
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning", timeout=SECONDS)
     expect(page.get_by_test_id("stCode")).to_have_count(1)
     expect(redacted).not_to_contain_text("Merkel")
-    with page.expect_download() as waiting:
+    with page.expect_download() as download:
         page.get_by_role("button", name="JSON with offsets").click()
-    fields = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    fields = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
     assert len(fields["text"]) == len(TEXT)
     first = fields["entities"][0]
     assert TEXT[first["start"] : first["end"]] == "Angela Merkel"
