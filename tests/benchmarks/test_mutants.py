@@ -1,4 +1,4 @@
-"""What is kept of mutation testing: explanations are of lines that exist, and whose text was tested is known."""
+"""Stored results of mutation testing: explanations refer to existing lines, and changed modules are reported."""
 
 import warnings
 
@@ -7,17 +7,17 @@ from benchmarks import mutants
 OUTCOME = {"date": "2026-01-02", "mutants": 9, "tested": 9, "killed": 8, "survivors": ['a = "x" → a = "ε"']}
 
 
-def test_each_explanation_is_of_a_line_that_its_module_has():
+def test_each_explanation_refers_to_an_existing_line():
     assert mutants.gone(mutants.explained()) == []
 
 
-def test_an_explanation_whose_line_has_moved_is_found(tmp_path):
+def test_explanation_of_a_missing_line_is_reported(tmp_path):
     (tmp_path / "one.py").write_text("def f():\n    return (\n        1\n    )\n")
     entries = [("one.py", "return (\n1", "return (\n2"), ("one.py", "return 1", "return 2"), ("one.py", "turn (", "")]
     assert mutants.gone(entries, tmp_path) == ["one.py: return 1", "one.py: turn ("]
 
 
-def test_what_was_tested_is_kept_beside_what_was_known(tmp_path):
+def test_keep_merges_new_and_stored_outcomes(tmp_path):
     file = tmp_path / "tested.toml"
     first, second, *others = mutants.MODULES
     digest = mutants._digest([mutants.REPOSITORY / first])
@@ -29,14 +29,14 @@ def test_what_was_tested_is_kept_beside_what_was_known(tmp_path):
     assert [line.partition(":")[0] for line in unknown] == others
     assert all("no outcome" in line for line in unknown)
     mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
-    assert mutants.kept(file)[first]["tested"] == 9, "more of the same text was tested before"
+    assert mutants.kept(file)[first]["tested"] == 9, "an earlier outcome tested more of the same source"
     file.unlink()
     mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
     assert mutants.changed_since(file)[0].startswith(f"{first}: 3 of 9 ")
 
 
-def test_modules_that_changed_since_they_were_tested_are_listed():
-    """No fault: whoever changes a line need not wait for hours, but sees what is not covered any more."""
+def test_modules_changed_since_their_outcome_are_listed():
+    """Warn only: a change need not wait for hours of mutation testing, but the modules without results are visible."""
     assert set(mutants.kept()) <= set(mutants.MODULES)
     for line in mutants.changed_since():
         warnings.warn(line, stacklevel=1)

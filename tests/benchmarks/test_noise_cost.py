@@ -1,4 +1,4 @@
-"""What the noise check is compared with: runs that are not checked, and take the same steps."""
+"""Cost of the noise check, relative to runs of the same steps without the check."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def last(records: Iterator[RoundRecord]) -> RoundRecord:
     return record
 
 
-def test_a_run_that_is_not_checked_takes_the_same_steps_and_says_that_nobody_looked():
+def test_run_without_noise_check_has_the_same_steps_and_no_result():
     settings = Settings.from_environment()
     checked = last(run.simulate(SMALL, settings))
     with noise_cost.blind():
@@ -32,11 +32,11 @@ def test_a_run_that_is_not_checked_takes_the_same_steps_and_says_that_nobody_loo
     assert not checked.noise_check.failed
     assert blind.noise_check is None
     assert (blind.loss, blind.scores) == (checked.loss, checked.scores)
-    again = last(run.simulate(SMALL, settings))
-    assert again.noise_check == checked.noise_check
+    checked_again = last(run.simulate(SMALL, settings))
+    assert checked_again.noise_check == checked.noise_check
 
 
-def test_shares_are_of_steps_that_were_looked_at_and_of_a_whole_run():
+def test_shares_refer_to_timed_steps_and_to_the_whole_run():
     settings = Settings.from_environment()
     setup.warm_up(settings)
     clock = iter(np.arange(0.0, 1e5, 0.5)).__next__

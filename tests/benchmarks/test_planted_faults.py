@@ -1,4 +1,4 @@
-"""The list of planted faults fits the sources, and a fault that tests let pass is reported."""
+"""The list of planted faults fits the sources, and a fault that no test detects is reported."""
 
 import dataclasses
 from collections import Counter
@@ -20,7 +20,7 @@ FAULT = Fault(
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # importing what they need takes longer than the tests
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # importing the plugins takes longer than the tests
     (tmp_path / "adding.py").write_text("def add(a, b):\n    return a + b\n")
     (tmp_path / "test_adding.py").write_text(
         "from adding import add\n\n\ndef test_zero():\n    assert add(2, 0) == 2\n\n\n"
@@ -29,11 +29,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_each_fault_can_be_planted_and_its_tests_are_there():
+def test_each_fault_fits_its_source_and_its_tests_exist():
     assert planted_faults.problems(planted_faults.read()) == []
 
 
-def test_faults_have_names_of_their_own_and_cover_each_area():
+def test_fault_names_are_unique_and_cover_each_area():
     faults = planted_faults.read()
     assert len(faults) >= 40
     assert len({fault.name for fault in faults}) == len(faults)
@@ -53,7 +53,7 @@ def test_faults_have_names_of_their_own_and_cover_each_area():
         ({"tests": ("test_adding.py::test_two",)}, "test_adding.py::test_two does not exist"),
     ],
 )
-def test_a_fault_that_does_not_fit_is_reported(folder, changes, words):
+def test_fault_that_does_not_fit_is_reported(folder, changes, words):
     assert planted_faults.problems([FAULT], folder) == []
     (problem,) = planted_faults.problems([dataclasses.replace(FAULT, **changes)], folder)
     assert words in problem
@@ -62,7 +62,7 @@ def test_a_fault_that_does_not_fit_is_reported(folder, changes, words):
 @pytest.mark.parametrize(
     ("tests", "failed"), [("test_adding.py", "test_adding.py::test_one"), ("test_adding.py::test_zero", "")]
 )
-def test_a_fault_is_found_by_the_first_test_that_fails_and_is_removed(folder, tests, failed):
+def test_first_failing_test_finds_the_fault_which_is_then_removed(folder, tests, failed):
     source = folder / "adding.py"
     before = source.read_bytes(), source.stat().st_mtime_ns
     with planted_faults.planted(FAULT, folder):
@@ -72,19 +72,19 @@ def test_a_fault_is_found_by_the_first_test_that_fails_and_is_removed(folder, te
     assert (source.read_bytes(), source.stat().st_mtime_ns) == before
 
 
-def test_failures_are_told_from_errors_in_a_log():
-    log, told = "ERROR    engine.worker:worker.py:108 Run failed.", "ERROR tests/a.py - ValueError: x"
-    text = f"{log}\n{told}\nFAILED tests/b.py::c - d - e\n"
+def test_failures_exclude_logged_errors():
+    log, error = "ERROR    engine.worker:worker.py:108 Run failed.", "ERROR tests/a.py - ValueError: x"
+    text = f"{log}\n{error}\nFAILED tests/b.py::c - d - e\n"
     assert mutants.failures(text) == ["tests/a.py", "tests/b.py::c"]
 
 
-def test_tests_that_hang_are_ended_and_have_found_the_fault(folder):
+def test_timeout_counts_as_found(folder):
     (folder / "test_adding.py").write_text("import time\n\ntime.sleep(600)\n")
     result = planted_faults.run_tests(folder, FAULT.tests, 0.2, folder / "pytest.txt", keep_code=False)
     assert result.found
     assert "timeout after" in result.test
 
 
-def test_tests_that_cannot_be_run_find_nothing(folder):
+def test_run_without_tests_raises(folder):
     with pytest.raises(SystemExit, match="pytest ended with 5"):
         planted_faults.run_tests(folder, ["adding.py"], 60.0, folder / "pytest.txt", keep_code=False)

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and of the README: each stands between its marks."""
+"""The tables of docs/results.md and of the README, each between its markers."""
 
 import sys
 
@@ -10,21 +10,21 @@ from engine.experiments.papers import fedner_2020
 from engine.settings import REPOSITORY
 
 
-def test_a_table_goes_between_its_marks_and_nothing_else_is_touched():
+def test_written_replaces_only_the_text_between_markers():
     text = "before\n<!-- speed:begin -->\nold\n<!-- speed:end -->\nafter\n"
-    found = results_table.written(text, {"speed": "new", "paper": "elsewhere"})
-    assert found == "before\n<!-- speed:begin -->\nnew\n<!-- speed:end -->\nafter\n"
-    assert results_table.written(found, {"speed": "new"}) == found
+    result = results_table.written(text, {"speed": "new", "paper": "elsewhere"})
+    assert result == "before\n<!-- speed:begin -->\nnew\n<!-- speed:end -->\nafter\n"
+    assert results_table.written(result, {"speed": "new"}) == result
 
 
-def test_each_table_has_one_place():
+def test_each_table_has_exactly_one_pair_of_markers():
     texts = [(REPOSITORY / name).read_text() for name in results_table.FILES]
     for name in results_table.TABLES:
         for mark in results_table.MARKS:
             assert sum(text.count(mark.format(name)) for text in texts) == 1, mark.format(name)
 
 
-def test_only_the_table_asked_for_is_made_and_written(tmp_path, monkeypatch):
+def test_only_computes_and_writes_only_the_given_table(tmp_path, monkeypatch):
     made = {"speed": lambda: "quick", "paper": lambda: pytest.fail("not asked for")}
     monkeypatch.setattr(results_table, "TABLES", made)
     file = tmp_path / "some.md"
@@ -36,8 +36,8 @@ def test_only_the_table_asked_for_is_made_and_written(tmp_path, monkeypatch):
     )
 
 
-def test_a_run_of_another_papers_tagger_is_no_row_of_the_sliders_table():
-    """LM-NER reads no plain word vectors, which is what the slider's runs have."""
+def test_slider_table_excludes_runs_of_other_papers():
+    """Exclude LM-NER, which uses no plain word vectors, unlike the runs of the slider."""
     assert not results_table._on_the_slider(fedner_2020.federated())
     assert not results_table._on_the_slider(fedner_2020.setting("ade@0", "cnn-crf"))
     assert results_table._on_the_slider(SimulationConfig())

@@ -1,4 +1,4 @@
-"""The environment of a real federation's parties."""
+"""The environment of a federation's server and clients."""
 
 import os
 from pathlib import Path
@@ -10,9 +10,9 @@ PYTHON = Path(__file__).resolve().parents[2] / ".venv-federation" / "bin" / "pyt
 
 @pytest.fixture(scope="module")
 def python():
-    """The Python of `make federation`. Skipped where it is not there; in CI that is a failure."""
+    """Return the Python of `make federation`; without it, skip the test, or fail in CI."""
     if not PYTHON.exists():
         if os.environ.get("CI"):
             pytest.fail("`make federation` has not made .venv-federation")
-        pytest.skip("there is no .venv-federation: `make federation`")
+        pytest.skip(".venv-federation does not exist; run `make federation`")
     return str(PYTHON)

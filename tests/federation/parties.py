@@ -1,4 +1,4 @@
-"""The parties of a real federation on loopback: a server and three clients, with files and processes of their own."""
+"""A federation on loopback: a server and three clients, each with its own files and process."""
 
 import contextlib
 import json
@@ -14,37 +14,46 @@ from federation.keys import make_client_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = (1, 2, 3)
-"""Of the clients."""
+"""Client numbers."""
 
 
 def free_ports(number: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [int(listener.getsockname()[1]) for listener in sockets]
+    for listener in sockets:
+        listener.close()
     return ports
 
 
 class Parties:
-    """python: of `make federation`. fields: the settings that all agree on."""
+    """A server and its clients.
+
+    Args:
+        python: interpreter of `make federation`.
+        folder: folder of all files.
+        fields: shared settings of the server and all clients.
+    """
 
     def __init__(self, python: str, folder: Path, fields: Mapping[str, Any]) -> None:
         self.python, self.folder, self.fields = python, folder, fields
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = os.environ | {"EPSILON_HOME": str(folder / "home"), "NUMBA_NUM_THREADS": "1"}
-        self.environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"  # seconds; else 1
+        self.environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"  # seconds; the default is 1
 
     def agree(self, without: Collection[int] = ()) -> None:
-        """Write everybody's file, make keys, and give each client its sentences in a file. without: clients that take
-        theirs of the corpus instead."""
+        """Write all configuration files and keys, and a file with sentences for each client.
+
+        Args:
+            without: clients without a file, which use sentences of the corpus.
+        """
         ports = free_ports(1 + len(NUMBERS))
-        self._file("server.toml", ports)
+        self._write_file("server.toml", ports)
         self.verb("server-keys", "server.toml")
         self.verb("split", "server.toml")
         for number in NUMBERS:
             own = f'[client]\nnumber = {number}\nfolder = "hospital-{number}"\nport = {ports[number]}\n'
             data = "" if number in without else f'data = "client-{number}.conll"\n'
-            self._file(f"{number}.toml", ports, own + data)
+            self._write_file(f"{number}.toml", ports, own + data)
             home = self.folder / f"hospital-{number}"
             if number == 1:
                 self.verb("client-keys", "1.toml")
@@ -54,18 +63,18 @@ class Parties:
             (self.folder / "server" / "clients" / f"{number}.pub").write_bytes((home / "key.pub").read_bytes())
 
     def begin(self) -> None:
-        """Start them all."""
+        """Start the server and all clients."""
         self.start("server", "server", "server.toml")
         for number in NUMBERS:
             self.start(str(number), "client", f"{number}.toml")
 
-    def _file(self, name: str, ports: list[int], client: str = "") -> None:
+    def _write_file(self, name: str, ports: list[int], client: str = "") -> None:
         settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self.fields.items())
         server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
         (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
 
     def verb(self, verb: str, file: str) -> str:
-        """What a verb prints."""
+        """Run a command to its end and return its output."""
         return subprocess.run(
             [self.python, "-m", "federation", verb, self.folder / file],
             cwd=ROOT,
@@ -76,7 +85,7 @@ class Parties:
         ).stdout
 
     def start(self, name: str, verb: str, file: str) -> None:
-        """Start a verb that goes on."""
+        """Start a command in the background."""
         with open(self.folder / f"{name}.log", "w") as log:
             self.running[name] = subprocess.Popen(
                 [self.python, "-m", "federation", verb, self.folder / file],
@@ -84,10 +93,11 @@ class Parties:
                 env=self.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it ends with all that it has started
+                start_new_session=True,  # so that end() reaches its child processes
             )
 
     def end(self, name: str) -> None:
+        """Kill a process and its children."""
         process = self.running.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Clients and server of a real federation, called one after another: the same as the simulation, to the last digit."""
+"""Clients and server of a federation, called in turn: results equal the simulation's."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
 from engine.settings import Settings
 from engine.simulation.setup import prepare
-from federation import client as module
+from federation import client as client_module
 from federation.client import Client, own_epsilon, own_plan, split
 from federation.configuration import Agreement
 from federation.server import Server
@@ -51,13 +51,13 @@ def agreement(folder, number=1, data=None, **changed):
 
 
 def simulated(config, settings):
-    """The common weights after each round of the simulation."""
+    """Return the shared weights after each round of the simulation."""
     run = prepare(config, settings).run
     return [run.weights.copy() for progress in run.train() if progress.round is not None]
 
 
 @pytest.mark.parametrize("mechanism", ["dp-sgd", "local", "secure-sum"])
-def test_each_round_is_that_of_the_simulation(tmp_path, settings, mechanism):
+def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):
     first = agreement(tmp_path, mechanism=mechanism)
     server = Server(first, settings)
     for round, expected in enumerate(simulated(first.config, settings)):
@@ -71,46 +71,46 @@ def test_each_round_is_that_of_the_simulation(tmp_path, settings, mechanism):
         np.testing.assert_allclose(server.weights, expected, rtol=0, atol=1e-6)
 
 
-def test_a_file_of_its_own_is_trained_on_as_the_same_shard_of_a_corpus(tmp_path, settings):
-    whole = {"data_fraction": 1.0, "epochs": 0.2}
-    config = agreement(tmp_path, **whole).config
+def test_own_data_gives_the_update_of_the_same_corpus_shard(tmp_path, settings):
+    fields = {"data_fraction": 1.0, "epochs": 0.2}
+    config = agreement(tmp_path, **fields).config
     start = prepare(config, settings).run.weights.copy()
     shard = split(config, settings)[1]
     data = tmp_path / "own.conll"
     data.write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in zip(*one, strict=True)) for one in shard))
     (tmp_path / "own").mkdir()
-    of_shard = Client(agreement(tmp_path, 2, **whole), settings).train(start, 0)
-    of_file = Client(agreement(tmp_path / "own", 2, data, **whole), settings).train(start, 0)
+    of_shard = Client(agreement(tmp_path, 2, **fields), settings).train(start, 0)
+    of_file = Client(agreement(tmp_path / "own", 2, data, **fields), settings).train(start, 0)
     assert of_file.examples == of_shard.examples
-    assert of_shard.epsilon < of_file.epsilon == math.inf, "all have the seed, and can subtract the noise"
+    assert of_shard.epsilon < of_file.epsilon == math.inf, "all clients know the seed and can subtract the noise"
     np.testing.assert_array_equal(of_file.update, of_shard.update)
 
 
-def test_noise_of_the_system_on_own_sentences_is_worth_its_epsilon(tmp_path, settings):
-    whole = {"data_fraction": 1.0, "epochs": 0.2, "noise_source": "system"}
-    config = agreement(tmp_path, **whole).config
+def test_system_noise_on_own_data_has_the_planned_epsilon(tmp_path, settings):
+    fields = {"data_fraction": 1.0, "epochs": 0.2, "noise_source": "system"}
+    config = agreement(tmp_path, **fields).config
     data = tmp_path / "own.conll"
     data.write_text("Ada\tB-PER\nspoke\tO\n\n" * 100)
-    client = Client(agreement(tmp_path, 2, data, **whole), settings)
+    client = Client(agreement(tmp_path, 2, data, **fields), settings)
     sent = client.train(prepare(config, settings).run.weights.copy(), 0)
     assert sent.epsilon == accounting.epsilon(own_plan(config, 100).parts[0], 1) < math.inf
 
 
-def test_the_checks_of_all_clients_and_rounds_share_one_chance_of_a_false_alarm(tmp_path, settings):
+def test_noise_checks_of_all_clients_and_rounds_share_one_false_alarm_rate(tmp_path, settings):
     client = Client(agreement(tmp_path, rounds=200), settings)
     watch = client._monitor(client.holding.shared).watch
     assert watch.share(1) == critical_values.share(3)
     assert watch.verdicts == 200
 
 
-def test_a_tag_that_the_others_do_not_have_is_said(tmp_path, settings):
+def test_unknown_tag_in_own_data_is_rejected(tmp_path, settings):
     data = tmp_path / "own.conll"
     data.write_text("Oslo\tB-PLANET\n\n" * 20)
     with pytest.raises(CorpusError, match="B-PLANET"):
         Client(agreement(tmp_path, 2, data, data_fraction=1.0), settings)
 
 
-def test_noise_of_the_system_is_new_in_each_round_and_client(tmp_path, settings):
+def test_system_noise_differs_between_runs(tmp_path, settings):
     start = prepare(agreement(tmp_path).config, settings).run.weights.copy()
     updates = []
     for number in range(2):
@@ -119,7 +119,7 @@ def test_noise_of_the_system_is_new_in_each_round_and_client(tmp_path, settings)
     assert np.linalg.norm(updates[0] - updates[1]) > 0.1 * np.linalg.norm(updates[0])
 
 
-def test_a_server_that_asks_for_a_round_again_gets_nothing(tmp_path, settings):
+def test_repeated_or_skipped_round_is_refused(tmp_path, settings):
     client = Client(agreement(tmp_path), settings)
     start = np.zeros(client.holding.shared, dtype=np.float32)
     client.train(start, 0)
@@ -129,20 +129,20 @@ def test_a_server_that_asks_for_a_round_again_gets_nothing(tmp_path, settings):
         client.train(start, 2)
 
 
-def test_what_is_spent_is_booked_before_it_is_spent(tmp_path, settings, monkeypatch):
+def test_epsilon_is_charged_before_training(tmp_path, settings, monkeypatch):
     client = Client(agreement(tmp_path), settings)
 
-    def dies(*_, **__):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.DPSGD, "step", dies)
+    monkeypatch.setattr(client_module.DPSGD, "step", interrupt)
     with pytest.raises(KeyboardInterrupt):
         client.train(np.zeros(client.holding.shared, dtype=np.float32), 0)
     (entry,) = client.ledger.entries()
     assert entry.epsilon == own_epsilon(client.plan, 1) > 0
 
 
-def test_noise_that_is_missing_lets_nothing_out(tmp_path, settings, monkeypatch):
+def test_missing_noise_blocks_the_update(tmp_path, settings, monkeypatch):
     from engine.training import dpsgd
 
     monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
@@ -152,9 +152,9 @@ def test_noise_that_is_missing_lets_nothing_out(tmp_path, settings, monkeypatch)
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])
-def test_a_ledger_counts_the_clients_own_noise_alone(mechanism):
+def test_ledger_counts_only_the_clients_own_noise(mechanism):
     config = SimulationConfig.from_flat(FIELDS | {"mechanism": mechanism, "noise_multiplier": 4.0})
-    # One message may turn into any other, 2C away; of three clients one may vanish, and shares are for the two left.
+    # Replacing a message moves it by at most 2C; one of three clients may drop out, so shares suffice for two.
     sigma = 4.0 if mechanism == "local" else 4.0 / math.sqrt(2)
     for rounds in (1, 2):
         expected = accounting.gaussian_epsilon(2 * math.sqrt(rounds) / sigma, 1e-5)
@@ -162,35 +162,39 @@ def test_a_ledger_counts_the_clients_own_noise_alone(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])
-def test_no_digit_of_an_update_leaves_beside_its_noise(tmp_path, settings, mechanism, monkeypatch):
-    """Whoever knows two updates, one of which was sent, takes each from the message: what is left is a number that the
-    noise may have been for the one that was not sent as well."""
-    updates, honest = [], module.message
+def test_low_order_bits_do_not_reveal_the_update(tmp_path, settings, mechanism, monkeypatch):
+    """Check the low-order bits of a message.
 
-    def watched(plan, common, trained, *more):
+    An attacker with two candidate updates, one of them sent, subtracts each from the message. The remainder must be a
+    possible noise value for the update that was not sent, too.
+    """
+    updates, original = [], client_module.message
+
+    def recorded_message(plan, common, trained, *more):
         updates.append(clip(trained.astype(np.float64) - common, plan.server.clip_norm))
-        return honest(plan, common, trained, *more)
+        return original(plan, common, trained, *more)
 
-    monkeypatch.setattr(module, "message", watched)
+    monkeypatch.setattr(client_module, "message", recorded_message)
     mine = Client(agreement(tmp_path, mechanism=mechanism, noise_source="system"), settings)
     common = prepare(mine.config, settings).run.weights
     sent = mine.train(common, 0).update
-    (true,) = updates
-    false = true + np.random.default_rng(0).normal(0, 0.01, true.size)
+    (sent_update,) = updates
+    other_update = sent_update + np.random.default_rng(0).normal(0, 0.01, sent_update.size)
     secure = mine.plan.secure_round(0, common.size)
     scale = secure.scale if secure else 1.0
-    off = []
-    for update in (true, false):
-        noise = (sent - update) * scale  # of all, as it is drawn in float32
+    distances = []
+    for update in (sent_update, other_update):
+        noise = (sent - update) * scale  # of all weights, drawn in float32
         digit = np.spacing(np.abs(noise).astype(np.float32)).astype(np.float64)
         large = digit >= np.quantile(digit, 0.95)
-        off.append(np.abs(noise / digit - np.rint(noise / digit))[large])
-    assert np.mean(off[1]) == pytest.approx(0.25, abs=0.03)  # as any number lies between two others
-    assert np.mean(off[0]) == pytest.approx(np.mean(off[1]), abs=0.03)
-    assert (sent - true).std() * scale == pytest.approx(mine.plan.server.noise_std, rel=0.05)
+        distances.append(np.abs(noise / digit - np.rint(noise / digit))[large])
+    # 0.25 is the mean distance of a uniformly distributed number to the nearest integer.
+    assert np.mean(distances[1]) == pytest.approx(0.25, abs=0.03)
+    assert np.mean(distances[0]) == pytest.approx(np.mean(distances[1]), abs=0.03)
+    assert (sent - sent_update).std() * scale == pytest.approx(mine.plan.server.noise_std, rel=0.05)
 
 
-def test_weights_that_do_not_fit_are_refused_before_anything_is_booked(tmp_path, settings):
+def test_wrong_weight_count_is_refused_without_a_charge(tmp_path, settings):
     client = Client(agreement(tmp_path), settings)
     with pytest.raises(TrainingFailed, match="3 weights"):
         client.train(np.zeros(3, dtype=np.float32), 0)

@@ -1,3 +1,5 @@
+"""The privacy ledger of a client."""
+
 import dataclasses
 import math
 import stat
@@ -14,7 +16,7 @@ SENTENCE = "one labelled sentence"
 FIRST = Entry(run="a", name="try", round=1, epsilon=1.0, delta=1e-5, unit=SENTENCE, at="2026-11-23T10:00:00+00:00")
 
 
-def test_rounds_of_a_run_are_priced_together_and_runs_add_up(tmp_path):
+def test_total_is_the_last_round_of_each_run_summed_over_runs(tmp_path):
     ledger = Ledger(tmp_path)
     for entry in (
         FIRST,
@@ -26,7 +28,7 @@ def test_rounds_of_a_run_are_priced_together_and_runs_add_up(tmp_path):
     assert [entry.round for entry in Ledger(tmp_path).entries()] == [1, 2, 1]
 
 
-def test_a_round_is_done_once(tmp_path):
+def test_second_charge_of_a_round_raises_budget_exceeded(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.charge(FIRST)
     with pytest.raises(BudgetExceeded, match="trained only once"):
@@ -34,23 +36,23 @@ def test_a_round_is_done_once(tmp_path):
     assert ledger.total(SENTENCE)[0] == 1.0
 
 
-def test_of_two_concurrent_bookings_of_a_round_one_raises_budget_exceeded(tmp_path, monkeypatch):
+def test_one_of_two_concurrent_charges_raises_budget_exceeded(tmp_path, monkeypatch):
     both_have_read, read = Barrier(2), Ledger._read
 
     def read_and_wait(ledger, file):
-        found = read(ledger, file)
-        with suppress(BrokenBarrierError):  # the lock keeps the other thread from reading until the wait is over
+        entries = read(ledger, file)
+        with suppress(BrokenBarrierError):  # the lock keeps the other thread from reading during the wait
             both_have_read.wait(0.5)
-        return found
+        return entries
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(Ledger, "_read", read_and_wait)
-        errors = [booking.exception() for booking in [pool.submit(Ledger(tmp_path).charge, FIRST) for _ in range(2)]]
+        errors = [charge.exception() for charge in [pool.submit(Ledger(tmp_path).charge, FIRST) for _ in range(2)]]
     assert [type(error) for error in errors if error] == [BudgetExceeded]
     assert Ledger(tmp_path).entries() == [FIRST]
 
 
-def test_without_noise_or_for_another_unit_nothing_is_promised(tmp_path):
+def test_total_is_infinite_without_noise_or_for_another_unit(tmp_path):
     ledger = Ledger(tmp_path)
     ledger.charge(FIRST)
     assert ledger.total("one client, with all its sentences")[0] == math.inf
@@ -59,7 +61,7 @@ def test_without_noise_or_for_another_unit_nothing_is_promised(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["{", '{"run": "a"}', "[]", '{"epsilon": -1, "delta": 0, "round": 1}'])
-def test_what_is_damaged_counts_as_unknown_and_nothing_is_booked_on_top(tmp_path, line):
+def test_damaged_ledger_raises_and_accepts_no_charge(tmp_path, line):
     ledger = Ledger(tmp_path)
     ledger.charge(FIRST)
     path = tmp_path / "ledger.jsonl"
@@ -72,6 +74,6 @@ def test_what_is_damaged_counts_as_unknown_and_nothing_is_booked_on_top(tmp_path
     assert path.read_bytes() == before
 
 
-def test_nobody_else_may_read_it(tmp_path):
+def test_ledger_file_is_owner_only(tmp_path):
     Ledger(tmp_path).charge(FIRST)
     assert stat.S_IMODE((tmp_path / "ledger.jsonl").stat().st_mode) == 0o600

@@ -1,4 +1,4 @@
-"""What a hospital would do: processes on loopback, each client's own sentences, noise of the operating system."""
+"""A federation as in production: processes on loopback, each client's own data, noise of the operating system."""
 
 import json
 import math
@@ -22,12 +22,12 @@ FIELDS = {
     "noise_source": "system",
 }
 
-pytestmark = pytest.mark.nightly  # test_processes.py has the case of make test
+pytestmark = pytest.mark.nightly  # `make test` runs test_processes.py
 
 
 @pytest.fixture(scope="module")
-def ended(python, tmp_path_factory):
-    """The parties of a run that has ended."""
+def finished(python, tmp_path_factory):
+    """Yield the server and clients of a finished run."""
     parties = Parties(python, tmp_path_factory.mktemp("own"), FIELDS)
     try:
         parties.agree()
@@ -41,36 +41,39 @@ def ended(python, tmp_path_factory):
         parties.end_all()
 
 
-def test_all_rounds_have_all_clients(ended):
-    *rounds, test = json.loads((ended.folder / "server" / "rounds.json").read_text())
-    assert [one["clients"] for one in rounds] == [3, 3]
+def test_all_clients_take_part_in_all_rounds(finished):
+    *rounds, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
+    assert [record["clients"] for record in rounds] == [3, 3]
     assert 0 <= test["f1"] <= 1
 
 
-def test_each_clients_ledger_has_an_epsilon_of_its_own_noise(ended):
-    """Of its share: the planned noise ÷ √2, so that it holds where one of three vanishes, or all others do. All that a
-    client has may be replaced, which moves its clipped update by twice the clip norm."""
+def test_each_ledger_has_the_epsilon_of_the_clients_own_noise(finished):
+    """Check ε for the client's share of the noise, which is the planned noise ÷ √2, since one client may drop out.
+
+    ε holds even if all other clients drop out. Replacing all data of a client moves its clipped update by at most
+    twice the clip norm.
+    """
     share = 1 / math.sqrt(2) / 2
     for number in NUMBERS:
-        first, second = Ledger(ended.folder / f"hospital-{number}").entries()
+        first, second = Ledger(finished.folder / f"hospital-{number}").entries()
         assert [first.round, second.round] == [1, 2]
         assert gaussian_epsilon(share, first.delta) == pytest.approx(first.epsilon, rel=0.01)
         assert gaussian_epsilon(share / math.sqrt(2), second.delta) == pytest.approx(second.epsilon, rel=0.01)
-        assert "∞" not in ended.verb("ledger", f"{number}.toml")
-    assert math.isfinite(Model.load(ended.folder / "server" / "tagger.npz").epsilon)
+        assert "∞" not in finished.verb("ledger", f"{number}.toml")
+    assert math.isfinite(Model.load(finished.folder / "server" / "tagger.npz").epsilon)
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    """Of one Gaussian mechanism of sensitivity 1, by its exact formula (Balle and Wang 2018, theorem 8)."""
+    """Return ε of one Gaussian mechanism of sensitivity 1 (Balle and Wang 2018, theorem 8)."""
 
-    def above(epsilon: float) -> bool:
+    def exceeds_delta(epsilon: float) -> bool:
         half, shift = 1 / (2 * noise_multiplier), epsilon * noise_multiplier
         return normal(half - shift) - math.exp(epsilon) * normal(-half - shift) > delta
 
     low, high = 0.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if above(middle) else (low, middle)
+        low, high = (middle, high) if exceeds_delta(middle) else (low, middle)
     return high
 
 

@@ -1,6 +1,6 @@
-"""The real thing: a server and three clients as processes on loopback, TLS, keys, SecAgg+, a client that is killed.
+"""A server and three clients as processes on loopback, with TLS, keys, SecAgg+ and a killed client.
 
-Needs the environment of `make federation`. Skipped where it is not there; in CI that is a failure.
+The tests need the environment of `make federation`; without it they are skipped, and fail in CI.
 """
 
 import json
@@ -33,40 +33,40 @@ FIELDS = {
     "learning_rate": 1.0,
 }
 KILLED = 2
-"""Index of the client that is killed when it begins to train in the second, and last, round."""
+"""Index of the client that is killed at the start of its training in the second and last round."""
 
 
-class _Killed(Federation):
-    """The simulation of that: the client's training does not come back."""
+class _WithKilledClient(Federation):
+    """A simulation in which the training of that client fails."""
 
     def learner(self, visit):
         learner = super().learner(visit)
         if visit.client == KILLED and visit.first:
 
-            def dies(step):
+            def fail(step):
                 raise TrainingFailed("killed")
 
             killed: Any = learner
-            killed.step = dies
+            killed.step = fail
         return learner
 
 
 def simulated(home):
-    """Validation F1 after each round, and test F1 at the end."""
+    """Return validation F1 after each round, and test F1 at the end."""
     prepared = prepare(SimulationConfig.from_flat(FIELDS), Settings(home=home, data_dir=None, store_url="sqlite://"))
     run, (side,) = prepared.run, prepared.sides
-    run.__class__ = _Killed
-    found = [
+    run.__class__ = _WithKilledClient
+    f1_by_round = [
         side.scores("validation", run.average.weights, lambda: None).f1
         for progress in run.train()
         if progress.round is not None
     ]
-    return found, side.scores("test", run.average.weights, lambda: None).f1
+    return f1_by_round, side.scores("test", run.average.weights, lambda: None).f1
 
 
 @pytest.fixture(scope="module")
-def ended(python, tmp_path_factory):
-    """A run to its end, whose last client was killed when its second round was booked: its parties."""
+def finished(python, tmp_path_factory):
+    """Yield the server and clients of a finished run, whose client was killed after the charge of its second round."""
     parties = Parties(python, tmp_path_factory.mktemp("federation"), FIELDS)
     try:
         parties.agree(without={KILLED + 1})
@@ -83,67 +83,67 @@ def ended(python, tmp_path_factory):
         parties.end_all()
 
 
-def test_its_scores_are_those_of_the_simulation_and_who_vanishes_costs_the_round_itself_alone(ended, tmp_path):
-    *rounds, test = json.loads((ended.folder / "server" / "rounds.json").read_text())
+def test_scores_equal_the_simulation_with_a_dropped_client(finished, tmp_path):
+    *rounds, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
     expected, expected_test = simulated(tmp_path)
-    assert [one["clients"] for one in rounds] == [3, 2]
-    assert [one["f1"] for one in rounds] == pytest.approx(expected, abs=0.002)
+    assert [record["clients"] for record in rounds] == [3, 2]
+    assert [record["f1"] for record in rounds] == pytest.approx(expected, abs=0.002)
     assert test["f1"] == pytest.approx(expected_test, abs=0.002)
-    assert expected_test > 0.1, "too little is learned to compare"
+    assert expected_test > 0.1, "F1 is too low for a comparison"
 
 
-def test_each_client_has_booked_its_own_rounds_the_killed_one_too(ended):
+def test_each_client_including_the_killed_one_has_its_charges(finished):
     for number in (1, 2, 3):
-        entries = Ledger(ended.folder / f"hospital-{number}").entries()
+        entries = Ledger(finished.folder / f"hospital-{number}").entries()
         assert [entry.round for entry in entries] == [1, 2]
-        if number == KILLED + 1:  # its sentences are the public corpus's
+        if number == KILLED + 1:  # it has sentences of the public corpus
             assert 0 < entries[0].epsilon < entries[1].epsilon < math.inf
-        else:  # all know the seed of the noise
+        else:  # all clients know the seed of the noise
             assert entries[0].epsilon == math.inf
-    shown = ended.verb("ledger", "1.toml")
-    assert "All runs together: ε = ∞" in shown
+    output = finished.verb("ledger", "1.toml")
+    assert "All runs together: ε = ∞" in output
 
 
-def test_the_tagger_can_be_read_and_says_what_it_cost(ended):
+def test_saved_model_has_its_epsilon(finished):
     from engine.training.model import Model
 
-    model = Model.load(ended.folder / "server" / "tagger.npz")
+    model = Model.load(finished.folder / "server" / "tagger.npz")
     assert model.epsilon == math.inf
 
 
-def test_clients_have_installed_nothing_that_the_server_sent(ended):
+def test_clients_install_no_code_from_the_server(finished):
     for number in (1, 2, 3):
-        assert not list((ended.folder / f"hospital-{number}" / "flower").rglob("*.py"))
+        assert not list((finished.folder / f"hospital-{number}" / "flower").rglob("*.py"))
 
 
-def _asked(context, connection):
-    """The first bytes of what the other side asks; with TLS 1.3 its alert comes here."""
-    with context.wrap_socket(connection, server_side=True) as talk:
-        return talk.recv(1)
+def _first_request_byte(context, connection):
+    """Return the first byte of the client's request; with TLS 1.3, its alert arrives here."""
+    with context.wrap_socket(connection, server_side=True) as tls:
+        return tls.recv(1)
 
 
-def test_a_client_talks_to_no_server_with_another_certificate(ended):
-    """A server on loopback with a certificate of its own is asked for nothing."""
-    folder = ended.folder
+def test_client_rejects_another_server_certificate(finished):
+    """A server on loopback with another certificate receives no request."""
+    folder = finished.folder
     (port, own) = free_ports(2)
     other = folder / "other"
     make_server_keys(other, "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(other / "certificate.pem", other / "key.pem")
-    lured = (folder / "1.toml").read_text().splitlines()
-    lured = [f'address = "127.0.0.1:{port}"' if line.startswith("address") else line for line in lured]
-    lured = [f"port = {own}" if line.startswith("port") else line for line in lured]
-    (folder / "lured.toml").write_text("\n".join(lured))
+    lines = (folder / "1.toml").read_text().splitlines()
+    lines = [f'address = "127.0.0.1:{port}"' if line.startswith("address") else line for line in lines]
+    lines = [f"port = {own}" if line.startswith("port") else line for line in lines]
+    (folder / "redirected.toml").write_text("\n".join(lines))
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(60)
-        ended.start("lured", "client", "lured.toml")
+        finished.start("redirected", "client", "redirected.toml")
         try:
             connection, _ = server.accept()
             connection.settimeout(60)
             with pytest.raises(ssl.SSLError, match=r"ALERT|CERTIFICATE"):
-                _asked(context, connection)
+                _first_request_byte(context, connection)
         finally:
-            ended.end("lured")
+            finished.end("redirected")
 
 
 MASKS = """
@@ -152,26 +152,26 @@ from federation.flower.aggregation import MODULUS, levels, masks
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 folded = bytes(28) + b"abcd", b"abcd" + bytes(28)  # equal once folded to 32 bits
 shapes = [(1,), (100_000,)]
-theirs = [pseudo_rand_gen(seed, MODULUS, shapes)[1] for seed in folded]
-ours = [masks(seed, MODULUS, shapes)[1] for seed in folded]
-print((theirs[0] == theirs[1]).all(), (ours[0] == ours[1]).mean() < 1e-3, abs(ours[0].mean() / 2**31 - 1) < 0.01)
+flower = [pseudo_rand_gen(seed, MODULUS, shapes)[1] for seed in folded]
+own = [masks(seed, MODULUS, shapes)[1] for seed in folded]
+print((flower[0] == flower[1]).all(), (own[0] == own[1]).mean() < 1e-3, abs(own[0].mean() / 2**31 - 1) < 0.01)
 print(all(n * levels(n) < MODULUS and 4 * n * levels(n) >= MODULUS for n in range(3, 1000)))
 """
 
 
-def test_masks_are_made_from_all_of_a_key(python):
+def test_masks_depend_on_the_whole_key(python):
     made = subprocess.run([python, "-c", MASKS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made.split() == ["True"] * 4
 
 
-GUARD = """
+VALIDATION = """
 from types import SimpleNamespace
 from flwr.app import ConfigRecord, RecordDict
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from engine.errors import SecAggFailed
 from federation.flower.aggregation import MODULUS, levels
 from federation.flower.server_validation import Guard
-def asks(kind="train", **values):
+def check(kind="train", **values):
     content = RecordDict({RECORD_KEY_CONFIGS: ConfigRecord(values)} if values else {})
     message = SimpleNamespace(content=content, metadata=SimpleNamespace(message_type=kind))
     try:
@@ -181,14 +181,14 @@ def asks(kind="train", **values):
         return "refused"
 setup = {Key.STAGE: Stage.SETUP, Key.THRESHOLD: 2, Key.CLIPPING_RANGE: 8.0, Key.TARGET_RANGE: levels(3),
     Key.MOD_RANGE: MODULUS, Key.SHARE_NUMBER: 3, Key.SAMPLE_NUMBER: 3}
-def shares(there, gone):
-    return asks(**{Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: there, Key.DEAD_NODE_ID_LIST: gone})
-print(asks(**setup), shares([1, 2], [3]))
-print(asks(), asks("train.more", **setup), asks(**setup | {Key.THRESHOLD: 1}))
+def shares(active, dropped):
+    return check(**{Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: active, Key.DEAD_NODE_ID_LIST: dropped})
+print(check(**setup), shares([1, 2], [3]))
+print(check(), check("train.more", **setup), check(**setup | {Key.THRESHOLD: 1}))
 print(shares([1, 2, 3], [3]), shares([1], [2, 3]))
 """
 
 
-def test_a_server_that_lies_is_refused(python):
-    made = subprocess.run([python, "-c", GUARD], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def test_invalid_server_messages_are_refused(python):
+    made = subprocess.run([python, "-c", VALIDATION], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made.splitlines() == ["passed passed", "refused refused refused", "refused refused"]
