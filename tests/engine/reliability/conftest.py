@@ -1,4 +1,4 @@
-"""What the faults of machines need of this one."""
+"""Fixtures of the fault-injection tests."""
 
 import shutil
 import subprocess
@@ -9,12 +9,12 @@ from tests.browser.chromium import in_ci
 
 
 @pytest.fixture(scope="module")
-def apart():
-    """What a command begins with that is to have mounts of its own."""
-    for tried in (["unshare", "-m"], ["unshare", "-r", "-m"]):
+def own_mounts():
+    """Return the prefix of a command that runs with its own mount namespace."""
+    for prefix in (["unshare", "-m"], ["unshare", "-r", "-m"]):
         if (
             shutil.which("unshare")
-            and subprocess.run([*tried, "mount", "--bind", "/", "/mnt"], check=False).returncode == 0
+            and subprocess.run([*prefix, "mount", "--bind", "/", "/mnt"], check=False).returncode == 0
         ):
-            return tried
-    (pytest.fail if in_ci() else pytest.skip)("this system lets nobody have mounts of their own (unshare -m)")
+            return prefix
+    (pytest.fail if in_ci() else pytest.skip)("this system allows no mount namespaces (unshare -m)")

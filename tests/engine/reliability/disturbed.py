@@ -1,7 +1,6 @@
-"""Runs that somebody disturbs: what the app does without its pages, what a page sees of it, and what must hold then.
+"""Runs under fault injection: the app without pages, an observer like a page, and the invariants.
 
-What was shown once stays as it was shown, nothing is there twice, ε is never smaller than what was spent, and each run
-comes to an end.
+Records that were shown once do not change, no record exists twice, ε is never below the ε spent, and each run ends.
 """
 
 import dataclasses
@@ -28,35 +27,41 @@ ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = [dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=8.0), seed=seed) for seed in (0, 1)]
 LONG = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=40.0)) for config in CONFIGS]
 MOST_SECONDS = 240
-"""Until a run has ended, on a machine that is busy with other things too."""
+"""Time limit for a run on a busy machine, in seconds."""
 APP = (
     "import json, os, sys\n"
     "from engine.config import SimulationConfig\n"
     "from engine.errors import StoreUnavailable\n"
     "from engine.service import Application\n"
     "app = Application.from_environment()\n"
-    "def again(call):\n"
+    "def retry(call):\n"
     "    while True:\n"
     "        try:\n"
     "            return call()\n"
     "        except StoreUnavailable:\n"
     "            pass\n"
-    "again(lambda: app.runs.resume(owner_pid=os.getpid()))\n"
+    "retry(lambda: app.runs.resume(owner_pid=os.getpid()))\n"
     "for line in sys.stdin:\n"
     "    config = SimulationConfig.from_dict(json.loads(line))\n"
-    "    again(lambda: app.runs.submit(config, owner_pid=os.getpid()))\n"
+    "    retry(lambda: app.runs.submit(config, owner_pid=os.getpid()))\n"
 )
-"""What the app does for its sessions, without the pages: takes up what waits, submits, and owns the cluster. Where the
-database is away it asks again, as people do."""
+"""The app without pages: it resumes queued runs, submits runs and owns the cluster, and retries while the database is
+unavailable, as users do."""
 
 
 class App:
-    """Submits the runs as it starts. environment: beside the settings'."""
+    """An app process that submits these runs at its start.
+
+    Args:
+        settings: settings with the home and the database.
+        configs: configurations of the runs.
+        environment: further environment variables.
+    """
 
     def __init__(self, settings: Settings, configs: Iterable[SimulationConfig], **environment: str) -> None:
-        given = {"EPSILON_HOME": str(settings.home), "EPSILON_STORE_URL": settings.store_url} | environment
+        variables = {"EPSILON_HOME": str(settings.home), "EPSILON_STORE_URL": settings.store_url} | environment
         self.process = subprocess.Popen(
-            [sys.executable, "-c", APP], cwd=ROOT, stdin=subprocess.PIPE, text=True, env=os.environ | given
+            [sys.executable, "-c", APP], cwd=ROOT, stdin=subprocess.PIPE, text=True, env=os.environ | variables
         )
         for config in configs:
             self.submit(config)
@@ -71,7 +76,7 @@ class App:
 
 
 class Watch:
-    """What somebody sees who looks at the runs all the time: what was shown may not change."""
+    """An observer that polls the runs: a record that was shown may not change."""
 
     def __init__(self, settings: Settings, configs: Iterable[SimulationConfig]) -> None:
         self.runs = Application(settings)
@@ -79,7 +84,7 @@ class Watch:
         self.shown: dict[str, dict[int, RoundRecord]] = {identity: {} for identity in self.identities}
 
     def look(self) -> None:
-        """As a page does; a database that is away is said, and asked again."""
+        """Read all records, as a page does; ignore an unavailable database, as the next call retries."""
         for identity, shown in self.shown.items():
             try:
                 for record in self.runs.queries.rounds(identity):
@@ -89,33 +94,34 @@ class Watch:
         time.sleep(0.1)
 
     def seen(self) -> int:
-        """Records that were shown."""
+        """Return the number of records that were shown."""
         return sum(map(len, self.shown.values()))
 
     def over(self) -> bool:
+        """Return whether all runs have ended."""
         try:
             return all(self.runs.queries.status(identity).state.final for identity in self.identities)
-        except EpsilonError:  # not yet submitted, or the database is away
+        except EpsilonError:  # not yet submitted, or the database is unavailable
             return False
 
     def until(self, records: int) -> None:
-        """Look until so many records were shown, or all is over."""
+        """Poll until so many records were shown, or all runs have ended."""
         end = time.monotonic() + MOST_SECONDS
         while self.seen() < records and not self.over():
             self.look()
-            assert time.monotonic() < end, "no record comes"
+            assert time.monotonic() < end, "no record within the time limit"
 
     def to_the_end(self, undisturbed: dict[int, list[RoundRecord]]) -> None:
-        """Look until all is over, and hold what came of it against the runs that nobody disturbed, by seed."""
+        """Poll until all runs have ended, and compare them with the undisturbed runs, by seed."""
         end = time.monotonic() + MOST_SECONDS
         while not self.over():
             self.look()
-            assert time.monotonic() < end, "a run has no end"
+            assert time.monotonic() < end, "a run did not end within the time limit"
         for identity, config in self.identities.items():
             run, shown = self.runs.queries.get(identity), self.shown[identity]
             assert run.status.state == RunState.DONE or run.status.error
             kept, alone = comparable(run.records), undisturbed[config.seed]
-            assert kept == alone[: len(kept)], "each record once, ε as it was spent"
+            assert kept == alone[: len(kept)], "each record exists once, with the ε spent"
             assert [record for _, record in sorted(shown.items())] == list(run.records[: len(shown)])
             if run.status.state == RunState.DONE:
                 assert len(kept) == len(alone)
@@ -125,7 +131,7 @@ class Watch:
 
 
 def alone(configs: Iterable[SimulationConfig], home: Path, encoded: Path) -> dict[int, list[RoundRecord]]:
-    """The records that each run has where nobody disturbs it, by seed."""
+    """Return the records of the undisturbed runs, by seed."""
     for name in ("encoded", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
@@ -134,24 +140,25 @@ def alone(configs: Iterable[SimulationConfig], home: Path, encoded: Path) -> dic
 
 
 def comparable(records: Iterable[RoundRecord]) -> list[RoundRecord]:
+    """Return the records without their durations."""
     return [dataclasses.replace(record, seconds=0.0) for record in records]
 
 
 def workers(settings: Settings) -> list[psutil.Process]:
-    """The processes that compute, those that ended left out."""
+    """Return the running worker processes."""
     cluster = supervisor.ClusterFiles(settings).process()
-    found = []
-    for each in cluster.children(recursive=True) if cluster else []:
+    processes = []
+    for process in cluster.children(recursive=True) if cluster else []:
         try:
-            if "spawn_main" in " ".join(each.cmdline()):
-                found.append(each)
-        except psutil.Error:  # it has ended, and nobody has taken note of it yet
+            if "spawn_main" in " ".join(process.cmdline()):
+                processes.append(process)
+        except psutil.Error:  # a zombie process
             continue
-    return found
+    return processes
 
 
 def kill(settings: Settings, victim: str) -> None:
-    """kill -9 of a worker, or of the cluster process."""
+    """Kill a worker or the cluster process with SIGKILL."""
     cluster = supervisor.ClusterFiles(settings).process()
     for process in workers(settings)[:1] if victim == "worker" else [cluster] if cluster else []:
         process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""kill -9 of the PostgreSQL server while runs are under way, which goes on when the server is back."""
+"""PostgreSQL is killed with SIGKILL during runs, which continue once it is available again."""
 
 import dataclasses
 import logging
@@ -21,9 +21,9 @@ from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone, compa
 
 @pytest.fixture(scope="module")
 def server(postgresql_server):
-    """One that may be killed: that of the other tests stays, and says where none can be had."""
-    with postgresql.running() as ours:
-        yield ours
+    """Run a server of its own, which tests may kill; ``postgresql_server`` skips the tests where there is none."""
+    with postgresql.running() as own_server:
+        yield own_server
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def undisturbed(encoded, tmp_path_factory):
     return alone(CONFIGS, tmp_path_factory.mktemp("undisturbed"), encoded)
 
 
-def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undisturbed, caplog):
+def test_run_waits_for_the_database_and_continues(trained_settings, server, undisturbed, caplog):
     config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
     identity = app.queries.identity(config)
     store.submit(identity, config, app.queries.corpus(config).checksum)
@@ -50,22 +50,22 @@ def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undi
         with pytest.raises(StoreUnavailable, match=r"no server listens|closed the connection"):
             store.records(identity)
         while "Retrying until it succeeds" not in caplog.text:
-            assert worker.is_alive(), "the run ended while the database was away"
+            assert worker.is_alive(), "the run ended while the database was unavailable"
             time.sleep(0.02)
     finally:
         server.start()
     worker.join()
-    kept = store.get(identity)
-    assert kept.status.state == RunState.DONE
-    assert kept.records[: len(shown)] == shown
-    assert comparable(kept.records) == undisturbed[config.seed]
+    stored = store.get(identity)
+    assert stored.status.state == RunState.DONE
+    assert stored.records[: len(shown)] == shown
+    assert comparable(stored.records) == undisturbed[config.seed]
     store.close()
     app.close()
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("moment", range(20))
-def test_runs_of_a_cluster_outlive_the_database(trained_settings, server, undisturbed, moment):
+def test_cluster_runs_survive_database_crashes(trained_settings, server, undisturbed, moment):
     draws = random.Random(moment)
     app, watch = App(trained_settings, CONFIGS), Watch(trained_settings, CONFIGS)
     try:
@@ -78,7 +78,7 @@ def test_runs_of_a_cluster_outlive_the_database(trained_settings, server, undist
             finally:
                 server.start()
         watch.to_the_end(undisturbed)
-        assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
+        assert {watch.runs.queries.status(identity).state for identity in watch.identities} == {RunState.DONE}
     finally:
         app.end()
         watch.close()

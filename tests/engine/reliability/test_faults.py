@@ -1,5 +1,4 @@
-"""Machines that fail: a disk that is full, a home that is read-only, a database that is held, a clock that is set back,
-no memory, a program of another version."""
+"""Failures of a machine: full disk, older database copy, locked database, clock set back, and no memory."""
 
 import errno
 import sqlite3
@@ -21,7 +20,7 @@ from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, record
 from tests.engine.reliability.disturbed import comparable
 
-HOLDS = (
+HOLD_LOCK = (
     "import sqlite3, sys, time\n"
     "held = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
     "held.execute('BEGIN EXCLUSIVE')\n"
@@ -31,8 +30,8 @@ HOLDS = (
 
 
 @pytest.fixture
-def waiting(trained_settings):
-    """The identity of a run that waits in the store."""
+def queued(trained_settings):
+    """Return the identity of a queued run."""
     app, store = Application(trained_settings), RunStore(trained_settings.store_url)
     identity = app.queries.identity(SMALL)
     store.submit(identity, SMALL, app.queries.corpus(SMALL).checksum)
@@ -40,8 +39,8 @@ def waiting(trained_settings):
     return identity
 
 
-def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_settings, waiting, monkeypatch):
-    """The disk fills up between a record and its checkpoint."""
+def test_full_disk_fails_the_run_and_keeps_its_records(trained_settings, queued, monkeypatch):
+    """Simulate a disk that fills up between a record and its checkpoint."""
     from engine.training.checkpoint import Checkpoint
 
     def full(*_):
@@ -49,66 +48,68 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", full)
-        compute(waiting, trained_settings, "here")
+        compute(queued, trained_settings, "here")
     store = RunStore(trained_settings.store_url)
-    kept = store.get(waiting)
-    assert kept.status.state == RunState.FAILED
-    assert "No space left on device" in kept.status.error
-    assert len(kept.records) == 1
-    store.submit(waiting, SMALL, Application(trained_settings).queries.corpus(SMALL).checksum)
-    compute(waiting, trained_settings, "here")
-    assert store.get(waiting).status.state == RunState.DONE
-    assert store.get(waiting).records[:1] == kept.records
+    failed = store.get(queued)
+    assert failed.status.state == RunState.FAILED
+    assert "No space left on device" in failed.status.error
+    assert len(failed.records) == 1
+    store.submit(queued, SMALL, Application(trained_settings).queries.corpus(SMALL).checksum)
+    compute(queued, trained_settings, "here")
+    assert store.get(queued).status.state == RunState.DONE
+    assert store.get(queued).records[:1] == failed.records
     store.close()
 
 
-def test_a_database_of_an_older_copy_than_its_checkpoints_gets_all_records(trained_settings, waiting):
-    """The copies were made while the run went on, the database's first."""
+def test_database_older_than_its_checkpoint_gets_all_records(trained_settings, queued):
+    """Simulate copies that were made during the run, the database's before the checkpoint's."""
     checkpoints, store = [], RunStore(trained_settings.store_url)
     records = list(run.simulate(SMALL, trained_settings, on_checkpoint=checkpoints.append))
-    claim = store.claim(waiting, "there")
-    for each in records[:2]:
-        store.append(claim, each)
+    claim = store.claim(queued, "there")
+    for stored in records[:2]:
+        store.append(claim, stored)
     store.release("there", in_order=True)
-    with trained_settings.artefacts.write(checkpoint_name(waiting), "The checkpoint") as path:
+    with trained_settings.artefacts.write(checkpoint_name(queued), "The checkpoint") as path:
         checkpoints[4].save(path)
-    compute(waiting, trained_settings, "here")
-    assert store.get(waiting).status.state == RunState.DONE
-    assert comparable(store.get(waiting).records) == comparable(records)
+    compute(queued, trained_settings, "here")
+    assert store.get(queued).status.state == RunState.DONE
+    assert comparable(store.get(queued).records) == comparable(records)
     store.close()
 
 
-def test_no_memory_is_said(trained_settings, waiting, monkeypatch):
+def test_memory_error_fails_the_run_with_a_reason(trained_settings, queued, monkeypatch):
     def no_memory(*_, **__):
         raise MemoryError
         yield
 
     monkeypatch.setattr(run, "simulate", no_memory)
-    compute(waiting, trained_settings, "here")
-    status = Application(trained_settings).queries.status(waiting)
+    compute(queued, trained_settings, "here")
+    status = Application(trained_settings).queries.status(queued)
     assert status.state == RunState.FAILED
     assert "too little memory" in status.error
 
 
-def test_training_that_goes_astray_fails_the_run_with_the_step(trained_settings, waiting, monkeypatch):
-    """A step of the optimiser gives NaN."""
+def test_non_finite_weights_fail_the_run(trained_settings, queued, monkeypatch):
+    """The optimiser returns NaN."""
     from engine.training.optimisers import Optimiser
 
     monkeypatch.setattr(Optimiser, "move", lambda _, weights, *__: weights.fill(float("nan")))
-    compute(waiting, trained_settings, "here")
-    status = Application(trained_settings).queries.status(waiting)
+    compute(queued, trained_settings, "here")
+    status = Application(trained_settings).queries.status(queued)
     assert status.state == RunState.FAILED
     assert "finite" in status.error
 
 
 @pytest.mark.parametrize("seconds", [2.0, pytest.param(30.0, marks=pytest.mark.nightly)])
-def test_a_database_that_somebody_holds_is_said_and_then_goes_on(tmp_path, monkeypatch, seconds):
+def test_locked_database_raises_and_recovers(tmp_path, monkeypatch, seconds):
     path = tmp_path / "runs.sqlite"
     monkeypatch.setattr(schema, "BUSY_SECONDS", min(schema.BUSY_SECONDS, seconds / 4))
     store = RunStore(f"sqlite:///{path}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")
-    holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(path), str(seconds)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(StoreError, match="locked: another program"):
         store.append(claim, record(0))
@@ -118,13 +119,13 @@ def test_a_database_that_somebody_holds_is_said_and_then_goes_on(tmp_path, monke
     store.close()
 
 
-def test_a_clock_that_is_set_back_changes_no_record_and_no_order(tmp_path, monkeypatch):
+def test_clock_set_back_keeps_records_and_order(tmp_path, monkeypatch):
     store = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")
     store.append(claim, record(0))
-    honest = time.time
-    monkeypatch.setattr(time, "time", lambda: honest() - 86_400)
+    real_time = time.time
+    monkeypatch.setattr(time, "time", lambda: real_time() - 86_400)
     store.heartbeat(claim, "training", 0.5)
     store.append(claim, record(1))
     store.append(claim, record(2))
@@ -134,7 +135,7 @@ def test_a_clock_that_is_set_back_changes_no_record_and_no_order(tmp_path, monke
     store.close()
 
 
-def test_two_apps_on_one_home_join_the_same_run(tmp_path):
+def test_concurrent_submit_is_idempotent(tmp_path):
     address = f"sqlite:///{tmp_path / 'runs.sqlite'}"
     apps = [RunStore(address), RunStore(address)]
     threads = [threading.Thread(target=app.submit, args=("a", SMALL, "checksum")) for app in apps]
@@ -148,10 +149,10 @@ def test_two_apps_on_one_home_join_the_same_run(tmp_path):
         app.close()
 
 
-def test_an_empty_database_that_somebody_holds_while_tables_are_made(tmp_path):
-    """Tables are waited for longer than a write: another program may be making them on a slow disk."""
+def test_locked_empty_database_is_waited_for(tmp_path):
+    """Creating tables waits longer for a lock than a write: another process may be creating them on a slow disk."""
     path = tmp_path / "runs.sqlite"
-    holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(path), "7"], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(path), "7"], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
     store = RunStore(f"sqlite:///{path}")
     assert store.newest(1) == ([], [])

@@ -1,4 +1,4 @@
-"""A disk that is really full."""
+"""A checkpoint on a full file system."""
 
 import os
 import subprocess
@@ -19,15 +19,15 @@ COMPUTE = (
 )
 
 
-def test_a_disk_that_is_really_full_at_a_checkpoint(apart, trained_settings, encoded, tmp_path_factory):
-    """The folder of checkpoints is a small file system of its own, for the process that computes alone."""
+def test_run_fails_at_a_full_file_system_and_can_be_resumed(own_mounts, trained_settings, encoded, tmp_path_factory):
+    """Mount a small file system on the folder of checkpoints, visible only to the worker process."""
     config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
     identity = app.queries.identity(config)
     checkpoints = trained_settings.home / "checkpoints"
     checkpoints.mkdir()
     store.submit(identity, config, app.queries.corpus(config).checksum)
     subprocess.run(
-        [*apart, "sh", "-c", SMALL_DISK, str(checkpoints), sys.executable, "-c", COMPUTE, identity],
+        [*own_mounts, "sh", "-c", SMALL_DISK, str(checkpoints), sys.executable, "-c", COMPUTE, identity],
         cwd=ROOT,
         env=os.environ | {"EPSILON_HOME": str(trained_settings.home), "EPSILON_STORE_URL": "", "EPSILON_DATA_DIR": ""},
         check=True,

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: of a worker, the cluster process, what the app does."""
+"""SIGKILL of a worker, the cluster process or the app at random moments."""
 
 import os
 import random
@@ -18,21 +18,21 @@ def undisturbed(encoded, tmp_path_factory):
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_kill_at_any_moment_loses_nothing_that_was_shown(trained_settings, undisturbed, moment):
+def test_kill_at_any_moment_loses_no_shown_record(trained_settings, undisturbed, moment):
     draws = random.Random(moment)
     victims = ["worker", "cluster", "app"]
     app, watch = App(trained_settings, CONFIGS), Watch(trained_settings, CONFIGS)
     try:
         for victim in (victims[moment % len(victims)], draws.choice(victims)):
             watch.until(draws.randrange(1, 12))
-            time.sleep(draws.random() / 5)  # and somewhere between two records
+            time.sleep(draws.random() / 5)  # at a random time between two records
             if victim == "app":
                 app.end()
                 app = App(trained_settings, CONFIGS)
             else:
                 kill(trained_settings, victim)
             if victim == "cluster":
-                app.end()  # the next visit of the app starts it anew
+                app.end()  # a new app starts the cluster again
                 app = App(trained_settings, CONFIGS)
         watch.to_the_end(undisturbed)
     finally:

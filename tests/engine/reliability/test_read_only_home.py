@@ -1,8 +1,6 @@
-"""A home on a file system that has become read-only: what was stored can be seen, nothing is lost, and what cannot be
-done is said in a sentence.
+"""A home on a read-only file system: stored runs can be read, no data is lost, and a failing action gives an error.
 
-Root may write whatever the modes of files say, so the home is mounted read-only, where only the processes of the test
-see it.
+Since root ignores file modes, the home is mounted read-only, in a mount namespace of the test's processes.
 """
 
 import os
@@ -38,8 +36,8 @@ print(*(each.value for each in page.warning))
 
 
 @pytest.fixture
-def there(trained_settings):
-    """A home with a run that is done, whose database nobody has open any more."""
+def finished_run(trained_settings):
+    """Return the settings and the identity of a finished run, whose database is closed."""
     (trained_settings.home / "cluster" / "owners").mkdir(parents=True)
     app, store = Application(trained_settings), RunStore(trained_settings.store_url)
     identity = app.queries.identity(SMALL)
@@ -53,9 +51,9 @@ def there(trained_settings):
     return trained_settings, identity
 
 
-def asked(apart, settings, *command):
+def run_read_only(own_mounts, settings, *command):
     return subprocess.run(
-        [*apart, "sh", "-c", MOUNT, str(settings.home), sys.executable, *command],
+        [*own_mounts, "sh", "-c", MOUNT, str(settings.home), sys.executable, *command],
         cwd=ROOT,
         env=os.environ | {"EPSILON_HOME": str(settings.home), "EPSILON_DATA_DIR": "", "EPSILON_STORE_URL": ""},
         capture_output=True,
@@ -65,46 +63,46 @@ def asked(apart, settings, *command):
     )
 
 
-def test_a_database_that_somebody_has_open_is_read_and_not_written(apart, there):
-    """SQLite's files beside it are there: the disk became read-only while the program ran."""
-    settings, identity = there
+def test_open_database_is_readable_but_not_writable(own_mounts, finished_run):
+    """SQLite's auxiliary files exist: the file system became read-only while the process ran."""
+    settings, identity = finished_run
     store = RunStore(settings.store_url)
     store.write_note(identity, "open")
-    shown = asked(apart, settings, "-m", "engine", "runs", "show", identity)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert identity in shown.stdout
-    assert refused(asked(apart, settings, *SUBMIT)).endswith("is read-only.")
+    result = run_read_only(own_mounts, settings, "-m", "engine", "runs", "show", identity)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert identity in result.stdout
+    assert error_of(run_read_only(own_mounts, settings, *SUBMIT)).endswith("is read-only.")
     store.close()
 
 
-def test_one_that_nobody_has_open_is_said_and_is_whole_afterwards(apart, there):
-    """SQLite would have to make files beside it."""
-    settings, identity = there
+def test_closed_database_gives_an_error_and_stays_intact(own_mounts, finished_run):
+    """SQLite would have to create its auxiliary files."""
+    settings, identity = finished_run
     for command in (("-m", "engine", "runs", "show", identity), SUBMIT):
-        assert refused(asked(apart, settings, *command)).endswith("not writable.")
+        assert error_of(run_read_only(own_mounts, settings, *command)).endswith("not writable.")
     app = Application(settings)
     assert app.queries.get(identity).records == tuple(record(number) for number in range(3))
     app.close()
 
 
-def refused(said):
-    """The one sentence of a command that was refused."""
-    (sentence,) = said.stderr.strip().splitlines()
-    assert said.returncode == 1
+def error_of(result):
+    """Return the one-line error of a failed command."""
+    (sentence,) = result.stderr.strip().splitlines()
+    assert result.returncode == 1
     return sentence
 
 
-def test_workers_that_cannot_start_are_said(apart, there):
-    settings, _ = there
-    said = asked(apart, settings, "-c", CLUSTER)
-    assert said.returncode == 0, said.stderr
+def test_failed_start_of_workers_gives_an_error(own_mounts, finished_run):
+    settings, _ = finished_run
+    result = run_read_only(own_mounts, settings, "-c", CLUSTER)
+    assert result.returncode == 0, result.stderr
     folder = settings.home / "cluster" / "owners"
-    assert all(part in said.stdout for part in ("workers cannot start", f"cannot be written to {folder}/"))
-    assert said.stdout.endswith(": Read-only file system.\n")
+    assert all(part in result.stdout for part in ("workers cannot start", f"cannot be written to {folder}/"))
+    assert result.stdout.endswith(": Read-only file system.\n")
 
 
-def test_pages_open(apart, there):
-    settings, _ = there
-    said = asked(apart, settings, "-c", PAGES)
-    assert said.returncode == 0, said.stderr
-    assert "not writable" in said.stdout
+def test_pages_open_with_a_warning(own_mounts, finished_run):
+    settings, _ = finished_run
+    result = run_read_only(own_mounts, settings, "-c", PAGES)
+    assert result.returncode == 0, result.stderr
+    assert "not writable" in result.stdout
