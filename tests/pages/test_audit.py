@@ -1,4 +1,4 @@
-"""The Audit page, with audits that are made up, with none, and as it plays."""
+"""Page Privacy audit: with made-up audits, without audits, and the canary quiz."""
 
 import math
 from contextlib import closing
@@ -35,19 +35,19 @@ def made_up(seed: int = 0, **changes) -> Audit:
     return replace(AUDIT, **({"membership": None, "server": None} | fields | changes))
 
 
-def test_seeds_of_a_setting_belong_together():
-    every = {audit.run_id: audit for audit in (made_up(1), made_up(0), replace(AUDIT, run_id="ab"))}
-    found = groups(every)
-    assert sorted(len(group.audits) for group in found) == [1, 2]
-    both = next(group for group in found if len(group.audits) == 2)
+def test_groups_combine_seeds_of_a_configuration():
+    by_run = {audit.run_id: audit for audit in (made_up(1), made_up(0), replace(AUDIT, run_id="ab"))}
+    result = groups(by_run)
+    assert sorted(len(group.audits) for group in result) == [1, 2]
+    both = next(group for group in result if len(group.audits) == 2)
     assert both.config == replace(GOOD, seed=0)
     assert both.title == "Recommended settings, ε = 3"
     assert both.membership == MEMBERSHIP
-    assert chosen(found, f"{1:016x}") is both
-    assert chosen(found, "none") is None
+    assert chosen(result, f"{1:016x}") is both
+    assert chosen(result, "none") is None
 
 
-def test_recipes_are_named_whatever_their_noise():
+def test_recipe_steps_have_the_same_name_at_every_epsilon():
     for epsilon in (1.0, 8.0, None):
         assert (
             name_of(recommended_settings.recipe_step(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
@@ -57,19 +57,19 @@ def test_recipes_are_named_whatever_their_noise():
     assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
 
 
-def test_what_is_lost_is_said_beside_the_claim():
+def test_answer_has_claimed_and_measured_epsilon():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
-    said = messages.answer(group)
-    assert "Recommended settings, ε = 3 claimed" in said
-    assert "ε = 1.5 for a white-box attacker" in said
-    assert "ε below 0.01 for a black-box attacker" in said
-    assert figures(said[said.index("10 of 1,000") :])[:4] == ["10", "1,000", "100", "1,000"]
+    text = messages.answer(group)
+    assert "Recommended settings, ε = 3 claimed" in text
+    assert "ε = 1.5 for a white-box attacker" in text
+    assert "ε below 0.01 for a black-box attacker" in text
+    assert figures(text[text.index("10 of 1,000") :])[:4] == ["10", "1,000", "100", "1,000"]
 
 
-def test_what_a_server_reads_stands_beside_its_noise():
+def test_server_readings_have_their_noise():
     (group,) = groups({audit.run_id: audit for audit in (made_up(1), made_up(0))})
-    found, sigma = group.server
-    first, second = messages.readings(found, sigma)
+    server, sigma = group.server
+    first, second = messages.readings(server, sigma)
     assert (first["reconstructed"], first["precision"], first["recall"]) == (
         "words of the messages",
         100,
@@ -77,19 +77,19 @@ def test_what_a_server_reads_stands_beside_its_noise():
     )
     assert second[""] == "this run"
     assert second["reconstructed"].startswith("nothing")
-    more = replace(found, readings=(*found.readings, replace(found.readings[-1], noise_multiplier=9.0)))
+    more = replace(server, readings=(*server.readings, replace(server.readings[-1], noise_multiplier=9.0)))
     assert messages.readings(more, sigma)[-1]["reconstructed"] == "not measured: as with less noise"
     assert server_text(more, 9.0).endswith("; this noise was not measured")
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
     assert only.claimed == 3.0
     assert "only frequent words" in messages.answer(only)
-    assert server_text(found, sigma).endswith("only frequent words; up to σ = 0 it reconstructs some words")
-    read = server_text(found, 0.0)
-    assert figures(read[read.index("100 words") :])[:3] == ["100", "100 %", "200"]
+    assert server_text(server, sigma).endswith("only frequent words; up to σ = 0 it reconstructs some words")
+    text = server_text(server, 0.0)
+    assert figures(text[text.index("100 words") :])[:3] == ["100", "100 %", "200"]
 
 
-def test_a_claim_that_is_refuted_is_said_first():
+def test_contradicted_claim_is_listed_first():
     broken = made_up(0, white=replace(WHITE, bound_of_trials=4.0))
     (group,) = groups({"a": broken})
     assert "1 of 2 runs" in messages.answer(group)
@@ -97,7 +97,7 @@ def test_a_claim_that_is_refuted_is_said_first():
     assert messages.runs(group)[1]["result"].startswith("✓")
 
 
-def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
+def test_charts_have_claimed_above_measured_epsilon_and_roc_bounds():
     figure = charts.claims(groups({"a": made_up(0)}), key="a")
     claimed, white = (
         next(trace for trace in figure.data if name in (trace.name or "")) for name in ("claimed", "white-box")
@@ -114,13 +114,13 @@ def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
     )
 
 
-def test_how_much_canaries_can_show_at_most_where_no_noise_is():
+def test_ceiling_is_stated_only_without_noise():
     free = replace(WHITE, claimed=math.inf, canaries=1000)
     assert "no more than ε = 5.8" in messages.ceiling(groups({"a": made_up(0, white=free)}))
     assert messages.ceiling(groups({"a": made_up(0)})) == ""
 
 
-def test_nothing_measured_says_how(open_page):
+def test_page_without_audits_explains_how_to_start_one(open_page):
     page = open_page("audit")
     assert not page.exception
     assert "No audit has been run yet" in page.markdown[0].value
@@ -134,7 +134,7 @@ def measured(settings):
         audits.write(made_up(seed), settings.artefacts)
 
 
-def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
+def test_page_shows_audits_and_notes_a_run_without_one(open_page, measured):
     page = open_page("audit")
     assert not page.exception
     assert "2 seeds" in page.markdown[0].value
@@ -148,7 +148,7 @@ def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
     assert not page.info
 
 
-def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monkeypatch):
+def test_canary_quiz_counts_correct_guesses(open_page, measured, monkeypatch):
     canaries = tuple(Canary(("Tola", "*came*"), (True, False), 0.1, 0.5, place % 2 == 0) for place in range(8))
     monkeypatch.setattr(find_the_canary, "deal", lambda settings, target, number: Game(target, canaries, 0.75))
     canary_quiz._deal.clear()
@@ -165,12 +165,12 @@ def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monk
     )
 
 
-def test_words_of_a_game_are_no_markup():
+def test_quiz_words_are_escaped():
     assert canary_quiz._plain("<b>*x*[y](z)$") == "\\<b\\>\\*x\\*\\[y\\]\\(z\\)\\$"
     assert math.isinf(find_the_canary.EPSILONS[0])
 
 
-def test_how_good_the_audit_is_where_the_truth_is_known():
+def test_calibration_rows_have_coverage_and_detection():
     cell = {"family": "any", "epsilon": 3.0, "coverage": 0.99, "median": 1.5, "half_the_noise_caught": 1.0}
     (row,) = messages.known_mechanisms({"repetitions": 9, "cells": [cell]})
     assert row["median bound ÷ ε"] == 0.5
@@ -180,14 +180,14 @@ def test_how_good_the_audit_is_where_the_truth_is_known():
     assert row["claim contradicted"] == "9 of 10"
 
 
-def test_the_page_shows_how_good_the_audit_is(open_page, with_published):
+def test_page_shows_the_calibration(open_page, with_published):
     page = open_page("audit", with_published)
     assert not page.exception
     shown = {name for table in page.dataframe for name in table.value.columns}
     assert {"median bound ÷ ε", "noise check fails"} <= shown
 
 
-def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, monkeypatch):
+def test_audit_can_be_started_and_cancelled(open_page, with_published, measured, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     with closing(Application(with_published)) as app:
         run = next(each for each in app.queries.published() if each.config.corpus == "synthetic" and not each.outdated)

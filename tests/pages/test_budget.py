@@ -1,4 +1,4 @@
-"""The page Privacy budget: without a budget, when one is set, with charges, and with a changed ledger."""
+"""Page Privacy budget: without a budget, with charges, and with a modified ledger."""
 
 import sqlite3
 from dataclasses import replace
@@ -18,7 +18,7 @@ CONFIG = SimulationConfig.from_flat(
 
 @pytest.fixture
 def spent(settings, monkeypatch):
-    """A budget with a charge and an unprotected access."""
+    """Yield an application with a budget, a charge and an unprotected access."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     app = Application(settings)
     app.budgets.set_total("synthetic", 2.0)
@@ -28,7 +28,7 @@ def spent(settings, monkeypatch):
     app.close()
 
 
-def test_without_a_budget_one_can_be_set(open_page):
+def test_budget_can_be_set(open_page):
     page = open_page("budget")
     assert not page.exception
     assert page.markdown[0].value == "### This corpus has no budget yet."
@@ -42,8 +42,8 @@ def test_without_a_budget_one_can_be_set(open_page):
 def test_charges_are_listed(open_page, spent):
     page = open_page("budget")
     assert not page.exception
-    now = spent.budgets.state("synthetic")
-    assert f"{now.share:.0%} spent" in page.markdown[0].value
+    state = spent.budgets.state("synthetic")
+    assert f"{state.share:.0%} spent" in page.markdown[0].value
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
     assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without a privacy guarantee"]
@@ -53,7 +53,7 @@ def test_charges_are_listed(open_page, spent):
     assert "epsilon=0" in page.error[0].value
 
 
-def test_changed_ledger_is_not_shown(open_page, spent, settings):
+def test_modified_ledger_shows_an_error(open_page, spent, settings):
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:
         connection.execute("UPDATE bookings SET entry = replace(entry, 'sigma', 'x') WHERE number = 1")
         connection.execute("UPDATE bookings SET seal = 'x' WHERE number = 1")
@@ -63,14 +63,14 @@ def test_changed_ledger_is_not_shown(open_page, spent, settings):
 
 
 def test_bar_pieces_sum_to_one(spent):
-    now = spent.budgets.state("synthetic")
-    figure = charts.bar(now, key="a")
+    state = spent.budgets.state("synthetic")
+    figure = charts.bar(state, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "running"
-    assert messages.charges(now)[0][""] == "running"
+    assert messages.charges(state)[0][""] == "running"
 
 
-def test_explore_says_what_a_run_would_take(open_page, spent):
+def test_explore_shows_the_budget_share_of_a_run(open_page, spent):
     page = open_page("explore", **dict(address.write(replace(CONFIG, seed=3))))
     assert not page.exception
     assert any("of the budget of synthetic" in each.value for each in page.caption)

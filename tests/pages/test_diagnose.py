@@ -16,7 +16,7 @@ from pages.shared import titles
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 
 
-def said(elements) -> str:
+def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "")
 
 
@@ -40,14 +40,19 @@ def noisy(run: Run) -> Run:
     return replace(run, records=changed)
 
 
-def test_the_crf_answer_follows_from_f1():
-    found = {("CRF", "not private"): 8, ("CRF", "σ = 1"): 6, ("TDDL", "not private"): 8, ("TDDL", "σ = 1"): 4}
-    text = "\n".join(diagnose.about_crf(tried(found, diagnosis.crf())))
+def test_crf_answer_follows_from_f1():
+    correct_by_variant = {
+        ("CRF", "not private"): 8,
+        ("CRF", "σ = 1"): 6,
+        ("TDDL", "not private"): 8,
+        ("TDDL", "σ = 1"): 4,
+    }
+    text = "\n".join(diagnose.about_crf(tried(correct_by_variant, diagnosis.crf())))
     assert "The CRF loses F1, and less than the dense layer does." in text
-    found["TDDL", "σ = 1"] = 7
+    correct_by_variant["TDDL", "σ = 1"] = 7
     fixes = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
              ("CRF", "noise not applied"): 8}  # fmt: skip
-    text = "\n".join(diagnose.about_crf(tried(found | fixes, diagnosis.crf())))
+    text = "\n".join(diagnose.about_crf(tried(correct_by_variant | fixes, diagnosis.crf())))
     assert "The CRF loses F1, and more than the dense layer does." in text
     assert "improves F1: loss summed over tokens" in text
     assert "not significant: 3 epochs (+0.000)" in text
@@ -55,7 +60,7 @@ def test_the_crf_answer_follows_from_f1():
     assert "100 times the L2 norm" in text
 
 
-def test_without_runs_the_answer_names_missing_runs():
+def test_answer_without_runs_names_missing_runs():
     assert diagnose.about_crf(tried({}, diagnosis.crf())) == [
         "The runs that answer this question are still missing. Start them below."
     ]
@@ -63,7 +68,7 @@ def test_without_runs_the_answer_names_missing_runs():
 
 
 @pytest.mark.parametrize(("ends", "answer"), [((2, 5, 8), "does not collapse"), ((2, 8, 3), "falls after 67 % of")])
-def test_the_phases_answer_follows_from_f1(ends, answer):
+def test_phases_answer_follows_from_f1(ends, answer):
     variant = next(each for each in diagnosis.phases() if each.name == "σ = 1")
     by_phase = {"σ = 1": [diagnosis.measure(variant, lambda config, n=n: run_of(config, n)) for n in ends]}
     text = "\n".join(diagnose.about_phases(tried({("phases", "σ = 1"): ends[-1]}, diagnosis.phases()), by_phase))
@@ -92,14 +97,14 @@ def test_verdict_names_a_fall_of_f1_and_the_clipped_share():
 
 def test_charts_exist_only_for_recorded_values():
     alone = noisy(run_of(SimulationConfig(), 5))
-    shown = diagnose_charts.all_charts(alone, key="k")
-    assert list(shown) == [
+    charts_by_title = diagnose_charts.all_charts(alone, key="k")
+    assert list(charts_by_title) == [
         "Clipped gradients",
         "Noise-to-signal ratio",
         "Gradient norm by layer",
         "F1 by entity type",
     ]
-    layers = shown["Gradient norm by layer"]
+    layers = charts_by_title["Gradient norm by layer"]
     assert [trace.name for trace in layers.data] == ["whole", "LSTM", "CRF", "clip norm 1.5"]
     assert layers.data[-1].mode == "lines"
     assert list(layers.data[0].y) == [0.5] * 3
@@ -114,8 +119,8 @@ def test_charts_exist_only_for_recorded_values():
 
 
 def test_variants_have_error_bars_and_counterfactuals_hollow_markers():
-    found = {("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
-    figure = diagnose_charts.variants(tried(found, diagnosis.crf()), key="k")
+    correct_by_variant = {("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
+    figure = diagnose_charts.variants(tried(correct_by_variant, diagnosis.crf()), key="k")
     crf, dense = figure.data
     assert list(crf.y) == ["noise not applied", "σ = 1"]
     assert list(crf.marker.symbol) == ["circle-open", "circle"]
@@ -124,24 +129,24 @@ def test_variants_have_error_bars_and_counterfactuals_hollow_markers():
     assert len(figure.layout.shapes) == 2
 
 
-def test_the_page_without_runs_offers_to_start_them(open_page):
+def test_page_without_runs_offers_to_start_them(open_page):
     test = open_page("diagnose")
-    assert "The runs that answer this question are still missing" in said(test.markdown)
+    assert "The runs that answer this question are still missing" in texts(test.markdown)
     labels = [button.label for button in test.button]
     assert any("90" in label for label in labels)
-    assert "No run is finished yet" in said(test.caption)
+    assert "No run is finished yet" in texts(test.caption)
 
 
 def test_published_runs_answer_both_questions(open_page, with_published):
     test = open_page("diagnose", with_published)
-    text = said(test.markdown)
+    text = texts(test.markdown)
     assert "The CRF loses F1, and less than the dense layer does." in text
     assert "F1 does not collapse here." in text
     assert len(test.dataframe) == 2
     assert test.dataframe[0].value["F1"].notna().sum() >= 6
 
 
-def test_a_link_opens_its_run(open_page, with_published):
+def test_link_opens_its_run(open_page, with_published):
     app = Application(with_published)
     linked = next(
         run for run in app.queries.published() if run.config.federation.clients == 15 and run.config.seed == 3
@@ -154,5 +159,5 @@ def test_a_link_opens_its_run(open_page, with_published):
     assert seed == 3
 
 
-def test_a_link_to_a_missing_run_shows_an_error(open_page):
-    assert "feedfeedfeedfeed" in said(open_page("diagnose", run="feedfeedfeedfeed").error)
+def test_link_to_a_missing_run_shows_an_error(open_page):
+    assert "feedfeedfeedfeed" in texts(open_page("diagnose", run="feedfeedfeedfeed").error)

@@ -1,4 +1,4 @@
-"""What scripts say reaches their session's event loop whole and in order, by few wake-ups; settings are as ever."""
+"""Script events reach the session's event loop completely, in order and with few wake-ups; options are unchanged."""
 
 import asyncio
 import threading
@@ -12,20 +12,20 @@ from pages.startup.event_batching import BatchedEventQueue
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Counts how often another thread wakes it, and keeps what failed."""
+    """An event loop that counts wake-ups by other threads and collects exceptions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.woken = 0
-        self.failed: list[BaseException] = []
-        self.set_exception_handler(lambda loop, context: self.failed.append(context["exception"]))
+        self.wake_ups = 0
+        self.errors: list[BaseException] = []
+        self.set_exception_handler(lambda loop, context: self.errors.append(context["exception"]))
 
     def call_soon_threadsafe(self, callback, *args, context=None):  # type: ignore[override]
-        self.woken += 1
+        self.wake_ups += 1
         return super().call_soon_threadsafe(callback, *args, context=context)
 
     def turn(self) -> None:
-        """Do what waits, and no more."""
+        """Run the waiting callbacks once."""
         self.call_soon(self.stop)
         self.run_forever()
 
@@ -37,84 +37,85 @@ def loop():
     found.close()
 
 
-def test_all_that_is_said_before_the_loop_comes_to_it_wakes_it_once_and_is_taken_in_order(loop):
-    taken = []
-    box = BatchedEventQueue(loop, lambda number, *, word: taken.append((number, word)))
+def test_events_before_a_turn_need_one_wake_up_and_keep_their_order(loop):
+    handled = []
+    queue = BatchedEventQueue(loop, lambda number, *, word: handled.append((number, word)))
     for number in range(100):
-        box.put(number, word="said")
-    assert (loop.woken, taken) == (1, [])
+        queue.put(number, word="sent")
+    assert (loop.wake_ups, handled) == (1, [])
     loop.turn()
-    assert taken == [(number, "said") for number in range(100)]
-    box.put(100, word="later")
+    assert handled == [(number, "sent") for number in range(100)]
+    queue.put(100, word="later")
     loop.turn()
-    assert (loop.woken, taken[-1]) == (2, (100, "later"))
+    assert (loop.wake_ups, handled[-1]) == (2, (100, "later"))
 
 
-def test_what_is_said_while_a_message_is_taken_comes_after_all_that_waited(loop):
-    taken = []
+def test_event_put_by_a_handler_comes_after_waiting_ones(loop):
+    handled = []
 
     def take(number):
-        taken.append(number)
+        handled.append(number)
         if number == 0:
-            box.put(2)
+            queue.put(2)
 
-    box = BatchedEventQueue(loop, take)
-    box.put(0)
-    box.put(1)
+    queue = BatchedEventQueue(loop, take)
+    queue.put(0)
+    queue.put(1)
     loop.turn()
     loop.turn()
-    assert taken == [0, 1, 2]
+    assert handled == [0, 1, 2]
 
 
-def test_a_message_that_fails_is_told_and_costs_no_other(loop):
-    taken = []
-    box = BatchedEventQueue(loop, lambda number: taken.append(10 // number))
+def test_failing_handler_is_reported_and_loses_no_other_event(loop):
+    handled = []
+    queue = BatchedEventQueue(loop, lambda number: handled.append(10 // number))
     for number in (5, 0, 2):
-        box.put(number)
+        queue.put(number)
     loop.turn()
-    assert taken == [2, 5]
-    assert [type(error) for error in loop.failed] == [ZeroDivisionError]
+    assert handled == [2, 5]
+    assert [type(error) for error in loop.errors] == [ZeroDivisionError]
 
 
-def test_threads_that_speak_at_once_lose_nothing_and_each_is_heard_in_its_order(loop):
-    each, taken = 2_000, []
-    box = BatchedEventQueue(loop, lambda *said: taken.append(said))
-    speaking = [
-        threading.Thread(target=lambda name=name: [box.put(name, number) for number in range(each)]) for name in "abcd"
+def test_concurrent_threads_lose_no_event_and_keep_their_order(loop):
+    number_of_events, handled = 2_000, []
+    queue = BatchedEventQueue(loop, lambda *event: handled.append(event))
+    threads = [
+        threading.Thread(target=lambda name=name: [queue.put(name, number) for number in range(number_of_events)])
+        for name in "abcd"
     ]
-    for thread in speaking:
+    for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in speaking) or len(taken) < 4 * each:
+    while any(thread.is_alive() for thread in threads) or len(handled) < 4 * number_of_events:
         loop.turn()
     for name in "abcd":
-        assert [number for other, number in taken if other == name] == list(range(each))
+        assert [number for other, number in handled if other == name] == list(range(number_of_events))
 
 
-def test_a_session_has_one_mailbox_and_settings_are_read_as_ever(loop, monkeypatch):
+def test_session_has_one_queue_and_options_are_unchanged(loop, monkeypatch):
     monkeypatch.setattr(AppSession, "_on_scriptrunner_event", AppSession._on_scriptrunner_event)
     monkeypatch.setattr(config, "get_option", config.get_option)
-    look_up = config.get_option
+    original_get_option = config.get_option
     event_batching.install()
-    taken = []
+    handled = []
     session = AppSession.__new__(AppSession)
     session._event_loop = loop
-    monkeypatch.setattr(AppSession, "__del__", lambda self: None)  # it was never whole: there is nothing to end
-    session._handle_scriptrunner_event_on_event_loop = lambda *said, **more: taken.append(  # type: ignore[method-assign]
-        (said, more)
+    monkeypatch.setattr(AppSession, "__del__", lambda self: None)  # the session was never initialised
+    session._handle_scriptrunner_event_on_event_loop = lambda *event, **more: handled.append(  # type: ignore[method-assign]
+        (event, more)
     )
     session._on_scriptrunner_event("runner", "event", forward_msg="first")
     session._on_scriptrunner_event("runner", event="other", page_script_hash="page")
     loop.turn()
-    assert loop.woken == 1
-    assert taken == [
+    assert loop.wake_ups == 1
+    assert handled == [
         (("runner", "event"), {"forward_msg": "first"}),
         (("runner",), {"event": "other", "page_script_hash": "page"}),
     ]
     for key in ("global.minCachedMessageSize", "server.port", "runner.magicEnabled"):
-        assert config.get_option(key) == look_up(key)
+        assert config.get_option(key) == original_get_option(key)
     with pytest.raises(RuntimeError, match=r"nothing\.likeThis"):
         config.get_option("nothing.likeThis")
-    before = look_up("server.port")
+    before = original_get_option("server.port")
     config.set_option("server.port", before + 1)
     try:
         assert config.get_option("server.port") == before + 1

@@ -1,7 +1,7 @@
-"""What holds for every page, with published results and with a store that cannot be read.
+"""Rules for every page, with published results and with a damaged store.
 
-A page is any folder of ``pages/`` that has a ``page.py``: a new one is tested without being listed here. Tables below
-name the pages to which a rule does not apply, with the reason, and a rule that applies to such a page fails too.
+A page is a folder of ``pages/`` with a ``page.py``; a new page is tested without an entry here. The tables below list
+exceptions with their reasons; an exception that does not hold any more fails, too.
 """
 
 import pytest
@@ -19,28 +19,28 @@ from tests.pages.test_tuning import STUDY
 PAGES = sorted(path.parent.name for path in (REPOSITORY / "pages").glob("*/page.py"))
 WITHOUT_CAPTION = {
     "account": "shows no ε of a run",
-    "budget": "says it in the description of what a budget protects against",
-    "explore": "says it in the line below its answer",
+    "budget": "states it in the description of the budget",
+    "explore": "states it below its result",
     "glossary": "shows no ε of a run",
     "learn": "has lessons, not runs",
-    "assumptions": "says it in a warning",
-    "report": "says it on the first page of the report",
+    "assumptions": "states it in a warning",
+    "report": "states it on the first page of the report",
     "speed": "shows no ε of a run",
 }
-"""Pages without the caption on seeded noise, which stands on all that show the ε of runs."""
+"""Pages without the caption on seeded noise, which all pages with the ε of runs have."""
 TABLES_OF_RUNS = {"compare", "diagnose", "frontier", "paper", "planner", "practice", "runs"}
-"""Pages whose tables have ε of runs: each of these tables links to the ledger."""
+"""Pages with tables of runs' ε, each of which links to page Assumptions."""
 WITHOUT_STORE = {
-    "account": "is closed where nobody signs in",
+    "account": "is hidden where sign-in is disabled",
     "glossary": "reads a document",
-    "learn": "keeps guesses in the address; the lesson on the price reads published results",
-    "assumptions": "reads the store for the run of a link alone",
-    "medical": "looks up runs of corpora that are not on this machine, which no store can have",
+    "learn": "stores guesses in the address; the lesson on utility reads published results",
+    "assumptions": "reads the store only for a run in the link",
+    "medical": "looks up runs of corpora that are not installed, which no store has",
     "speed": "reads published measurements",
-    "try_it": "reads the store where taggers of the user's own runs are kept",
+    "try_it": "reads the store only for saved models of the user",
     "tuning": "reads searches, which are files",
 }
-"""Pages that need no store in a home that has nothing else."""
+"""Pages that need no store in an empty home."""
 VERSION = "Epsilon Explorer "
 
 
@@ -49,8 +49,8 @@ def count(elements, start: str) -> int:
 
 
 @pytest.fixture
-def everything(with_published, monkeypatch):
-    """Published results, an audit and a search; taggers are not asked."""
+def complete_settings(with_published, monkeypatch):
+    """Return settings with published results, an audit and a search; replace the tagging service."""
     monkeypatch.setattr(
         TaggingService,
         "tag",
@@ -62,61 +62,63 @@ def everything(with_published, monkeypatch):
 
 
 @pytest.fixture
-def opened(open_page, open_as, everything):
-    """Opens a page where all is there that it may show; that of an account for somebody who has signed in."""
-    return lambda page: open_as("ada", page) if page == "account" else open_page(page, everything)
+def open_complete(open_page, open_as, complete_settings):
+    """Return a function that opens a page with all data; *Account* is opened for a signed-in user."""
+    return lambda page: open_as("ada", page) if page == "account" else open_page(page, complete_settings)
 
 
-def test_the_navigation_offers_every_page(open_as, offered):
+def test_navigation_offers_every_page(open_as, navigation_folders):
     open_as("ada", "account")
-    assert sorted(offered) == sorted([*PAGES, "assumptions", "explore"]), "these two have a second, hidden address"
+    assert sorted(navigation_folders) == sorted([*PAGES, "assumptions", "explore"]), (
+        "these two have a second, hidden address"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_what_every_page_has(page, opened, everything, monkeypatch):
-    explained, mount = [], glossary_tooltips.mount
-    monkeypatch.setattr(glossary_tooltips, "mount", lambda: explained.append(mount()))
-    found = opened(page)
-    assert not found.error
-    assert len(explained) == 1
-    assert count(found.caption, VERSION) == 1
-    assert count(found.markdown, "### ") == 1
-    assert found.main.markdown[0].value.startswith("### "), "the result comes first"
-    assert [each.value for each in found.caption].count(SEEDED) == (page not in WITHOUT_CAPTION)
-    check_tables(page, found, Application(everything))
+def test_page_has_all_common_elements(page, open_complete, complete_settings, monkeypatch):
+    mounted, mount = [], glossary_tooltips.mount
+    monkeypatch.setattr(glossary_tooltips, "mount", lambda: mounted.append(mount()))
+    test = open_complete(page)
+    assert not test.error
+    assert len(mounted) == 1
+    assert count(test.caption, VERSION) == 1
+    assert count(test.markdown, "### ") == 1
+    assert test.main.markdown[0].value.startswith("### "), "the result comes first"
+    assert [caption.value for caption in test.caption].count(SEEDED) == (page not in WITHOUT_CAPTION)
+    check_tables(page, test, Application(complete_settings))
 
 
-def check_tables(page, found, app):
-    """Each table with ε of runs links to the ledger, and the ledger knows the runs at both ends of it."""
-    tables = [table.value for table in found.dataframe if "ε" in table.value.columns and page != "assumptions"]
+def check_tables(page, test, app):
+    """Check that each table of runs' ε links to page Assumptions, which knows its first and last run."""
+    tables = [table.value for table in test.dataframe if "ε" in table.value.columns and page != "assumptions"]
     links = [table["ε rests on"].dropna().tolist() for table in tables]
     assert any(links) == (page in TABLES_OF_RUNS)
-    for link in {end for some in links for end in (*some[:1], *some[-1:])}:
+    for link in {link for column in links for link in (*column[:1], *column[-1:])}:
         address, _, identity = link.partition("?run=")
         assert address.endswith("assumptions")
         try:
             known = app.previews.scenario(identity).examples > 0
-        except InvalidConfig as error:  # who holds what of an uneven federation stands in its corpus
+        except InvalidConfig as error:  # the partition of an uneven federation follows from its corpus
             known = "needs its corpus" in str(error)
         assert known
     app.close()
 
 
-def test_what_is_said_of_seeded_noise():
+def test_caption_on_seeded_noise_denies_protection():
     assert "a seeded model is not protected" in SEEDED
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "account"])
-def test_a_store_that_cannot_be_read_is_named_on_every_page(page, open_page, settings):
+def test_damaged_store_is_reported_on_every_page(page, open_page, settings):
     settings.home.mkdir(parents=True)
     (settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to look like one" * 200)
-    found = open_page(page)
-    for corpus in [box for box in found.selectbox if box.label == "Corpus"]:
-        corpus.set_value("synthetic").run()  # of a corpus that is not here, nothing can be stored
-        assert not found.exception
-    said = any("is damaged or not a database" in each.value for each in (*found.error, *found.warning))
-    assert said == (page not in WITHOUT_STORE)
+    test = open_page(page)
+    for corpus in [box for box in test.selectbox if box.label == "Corpus"]:
+        corpus.set_value("synthetic").run()  # the store has no runs of a corpus that is not installed
+        assert not test.exception
+    is_reported = any("is damaged or not a database" in message.value for message in (*test.error, *test.warning))
+    assert is_reported == (page not in WITHOUT_STORE)
 
 
-def test_exceptions_are_of_pages_that_exist():
+def test_exceptions_refer_to_existing_pages():
     assert {*WITHOUT_CAPTION, *TABLES_OF_RUNS, *WITHOUT_STORE} <= set(PAGES)

@@ -1,4 +1,4 @@
-"""The Explore page, run without a browser."""
+"""Page Explore, without a browser."""
 
 import contextlib
 import dataclasses
@@ -27,15 +27,15 @@ from tests.pages.reading import figures
 
 
 @pytest.fixture
-def here(trained_settings):
-    """A home of its own, and what the repository publishes."""
+def published_settings(trained_settings):
+    """Return settings with a home of its own and the published results of the repository."""
     return dataclasses.replace(trained_settings, published=REPOSITORY / "cached_results")
 
 
 @pytest.fixture
-def page(open_page, here):
-    """Opens the page at an address."""
-    return lambda here=here, **fields: open_page(here=here, **fields)
+def page(open_page, published_settings):
+    """Return a function that opens the page with fields of the address."""
+    return lambda settings=published_settings, **fields: open_page(settings=settings, **fields)
 
 
 def texts(elements) -> str:
@@ -45,17 +45,17 @@ def texts(elements) -> str:
 
 
 def published_run(config: SimulationConfig) -> Run:
-    """What is published of a configuration."""
-    known = published.read_all(REPOSITORY / "cached_results").today()
-    (run,) = (run for run in known.runs if run.config == config)
+    """Return the published run of a configuration."""
+    results = published.read_all(REPOSITORY / "cached_results").today()
+    (run,) = (run for run in results.runs if run.config == config)
     return run
 
 
-class TestALanguageModelOfOnesOwn:
+class TestOwnLanguageModel:
     OWN = "bert-12x768-0123456789abcdef"
 
-    def test_is_offered_where_there_is_one_and_stands_in_the_address(self, page, monkeypatch):
-        monkeypatch.setattr(CorpusService, "language_models", lambda self: [MINILM, TestALanguageModelOfOnesOwn.OWN])
+    def test_installed_model_can_be_selected_and_is_in_the_link(self, page, monkeypatch):
+        monkeypatch.setattr(CorpusService, "language_models", lambda self: [MINILM, TestOwnLanguageModel.OWN])
         test = page(features="contextual")
         test.selectbox(key="language_model").set_value(self.OWN).run()
         assert not test.exception
@@ -65,40 +65,42 @@ class TestALanguageModelOfOnesOwn:
         assert not test.error
         assert "language_model" not in test.query_params
 
-    def test_a_link_may_ask_for_one_that_is_not_here(self, page):
+    def test_link_to_a_missing_model_fails_at_the_run(self, page):
         test = page(features="contextual", language_model=self.OWN, seed="5")
         assert test.selectbox(key="language_model").value == self.OWN
         next(button for button in test.button if button.label == "Run").click().run()
         assert f"language_model='{self.OWN}' is not here" in texts(test.error)
         assert "language_model" not in [box.key for box in page(features="contextual").selectbox]
 
-    def test_one_that_cannot_be_used_is_said(self, page, here, tmp_path):
-        test = page(dataclasses.replace(here, language_model=tmp_path), features="contextual")
+    def test_unusable_model_shows_an_error(self, page, published_settings, tmp_path):
+        test = page(dataclasses.replace(published_settings, language_model=tmp_path), features="contextual")
         assert "config.json is missing" in texts(test.error)
         assert not test.exception
 
 
-def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(page, here, monkeypatch):
-    whole = corpus.resolve("synthetic", here).load()
+def test_overlap_of_corpus_and_features_shows_a_warning(page, published_settings, monkeypatch):
+    loaded = corpus.resolve("synthetic", published_settings).load()
     monkeypatch.setattr(
-        contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in (*whole.train, *whole.test))
+        contamination,
+        "fitted_on",
+        lambda part: contamination.checksums(s.tokens for s in (*loaded.train, *loaded.test)),
     )
     test = page(features="contextual")
     warned = texts(test.warning)
     assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
     assert "1,000 of 1,000 test sentences (100.0%)" in warned
     assert "Planned: ε = **∞**" in texts(test.markdown)
-    assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides what stands beside the controls
+    assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides the sidebar
     assert not page(features="shapes").warning
 
 
-def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_settings, tmp_path):
+def test_link_to_silos_shows_a_row_for_each(page, trained_settings, tmp_path):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
 
-    tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+    conll = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
     app = Application(trained_settings)
-    own, _ = app.corpora.add("drugs.conll", tags.encode())
+    own, _ = app.corpora.add("drugs.conll", conll.encode())
     config = SimulationConfig.from_flat(
         {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.2, "hidden_size": 8}
     )
@@ -106,7 +108,7 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     identity = app.queries.identity(config)
     RunStore(trained_settings.store_url).submit(identity, config, app.queries.corpus(config).checksum)
     compute(identity, trained_settings, "here")
-    test = page(here=trained_settings, **address.write(config))
+    test = page(settings=trained_settings, **address.write(config))
     assert not test.exception
     assert "2 clients (silos), each with its own corpus and entity types" in texts(test.caption)
     (table,) = (frame.value for frame in test.dataframe if "Noise check" in frame.value.columns)
@@ -118,53 +120,52 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     assert "silos" not in texts(test.caption)
 
 
-class TestPlatformsThatAreNotHere:
-    """Links are opened by people who have none of the corpora."""
+class TestMissingSiloCorpora:
+    """Links to runs on corpora that are not installed."""
 
     LINK = SimulationConfig.from_flat({"corpus": "ade@0 + psytar@0 + bc5cdr", "rounds": 2})
 
     @pytest.fixture
     def opened(self, page, trained_settings):
-        return lambda config=self.LINK: page(here=trained_settings, **address.write(config))
+        return lambda config=self.LINK: page(settings=trained_settings, **address.write(config))
 
     @staticmethod
     def publish(config: SimulationConfig, folder) -> Run:
         records = [
             dataclasses.replace(
-                each,
+                whole,
                 platforms=tuple(
-                    PlatformRecord(name=name, privacy=each.privacy, scores=each.scores, test=each.test)
+                    PlatformRecord(name=name, privacy=whole.privacy, scores=whole.scores, test=whole.test)
                     for name in names
                 ),
             )
             for names in [config.platforms]
-            for each in (record(number) for number in range(3))
+            for whole in (record(number) for number in range(3))
         ]
-        made = provenance(engine_version=engine_version(config))
-        identity = run_id(config, made.corpus_checksum, made.engine_version)
+        run_provenance = provenance(engine_version=engine_version(config))
+        identity = run_id(config, run_provenance.corpus_checksum, run_provenance.engine_version)
         run = Run(
             run_id=identity,
             config=config,
             status=RunStatus(run_id=identity, state=RunState.DONE),
             records=tuple(records),
-            provenance=made,
+            provenance=run_provenance,
         )
         published.write(run, folder)
         return run
 
     @pytest.mark.parametrize("corpus", [LINK.corpus, "ade@3", "synthetic + ade@0"])
-    def test_what_is_published_is_shown_and_what_cannot_be_is_said(self, opened, trained_settings, corpus):
+    def test_published_run_is_shown_with_a_notice(self, opened, trained_settings, corpus):
         config = SimulationConfig.from_flat({"corpus": corpus, "rounds": 2})
         run = self.publish(config, trained_settings.published)
         test = opened(config)
         assert not test.error
-        said = texts(test.markdown)
-        assert "At ε = 1.5 (δ = 1e-5): recall 67 %" in said
-        assert "Published: ε = **1.5**" in said
-        told = texts(test.info)
-        assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in told
-        assert "the published run. It cannot be verified" in told
-        assert "New runs need the corpora" in told
+        result, notice = texts(test.markdown), texts(test.info)
+        assert "At ε = 1.5 (δ = 1e-5): recall 67 %" in result
+        assert "Published: ε = **1.5**" in result
+        assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in notice
+        assert "the published run. It cannot be verified" in notice
+        assert "New runs need the corpora" in notice
         table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
         assert table["seconds"].tolist()[:3] == [each.seconds for each in run.records]
         for platform in config.platforms:
@@ -172,49 +173,47 @@ class TestPlatformsThatAreNotHere:
         test.session_state["promise"] = True
         assert not test.run().exception
 
-    def test_a_shuffled_one_is_labelled_all_the_same(self, opened, trained_settings):
+    def test_shuffled_run_has_a_warning(self, opened, trained_settings):
         privacy = dataclasses.replace(self.LINK.privacy, sampling="shuffle")
         config = dataclasses.replace(self.LINK, privacy=privacy)
         self.publish(config, trained_settings.published)
         assert "assumes Poisson sampling, which was not used" in texts(opened(config).warning)
 
-    def test_where_nothing_is_published_all_that_are_missing_are_said_and_can_be_fetched(
-        self, opened, trained_settings, monkeypatch
-    ):
-        asked = []
-        monkeypatch.setattr(CorpusService, "download", lambda self, name: asked.append(name))
+    def test_missing_corpora_are_listed_and_can_be_downloaded(self, opened, trained_settings, monkeypatch):
+        downloaded = []
+        monkeypatch.setattr(CorpusService, "download", lambda self, name: downloaded.append(name))
         test = opened()
-        (said,) = texts(test.error).splitlines()
+        (error,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
-            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in said
+            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in error
         button = next(button for button in test.button if button.label.startswith("Download"))
         assert button.label.startswith("Download ADE")
         assert button.label.endswith("(5.3 MB)")
         button.click().run()
-        assert asked == ["ade", "psytar", "bc5cdr"]
+        assert downloaded == ["ade", "psytar", "bc5cdr"]
 
-    def test_one_that_must_not_be_fetched_says_where_it_belongs(self, opened):
+    def test_licensed_corpus_names_its_files(self, opened):
         test = opened(SimulationConfig(corpus="conll2003 + wnut17"))
         assert "put eng.train, eng.testa, eng.testb in" in texts(test.error)
         assert "put eng.train" in texts(test.caption)
 
-    def test_what_keeps_the_reader_waiting_is_said_in_the_main_part(self, opened, monkeypatch):
-        """A phone hides the sidebar, and a first comparison of real corpora takes seconds."""
-        said = []
+    def test_spinner_of_the_corpus_comparison_is_in_the_main_part(self, opened, monkeypatch):
+        """A phone hides the sidebar, and the first comparison of real corpora takes seconds."""
+        spinners = []
 
         @contextlib.contextmanager
         def spinner(text, **_):
-            said.append((text, st.empty()._root_container))
+            spinners.append((text, st.empty()._root_container))
             yield
 
         monkeypatch.setattr(st, "spinner", spinner)
         opened(SimulationConfig(corpus="ade + psytar"))
-        (main,) = (text for text, where in said if where == RootContainer.MAIN)
+        (main,) = (text for text, container in spinners if container == RootContainer.MAIN)
         assert "sentences of all clients" in main
 
 
 class TestSeveralSeeds:
-    """Asked for by the button, computed one by one by hand: the view follows them and answers for all."""
+    """Runs of five seeds, which the button queues and the test computes."""
 
     CONFIG = SimulationConfig.from_flat(
         {"tagger": "linear-crf", "data_fraction": 0.1, "noise_multiplier": 0.1, "optimiser": "adam"}
@@ -222,9 +221,10 @@ class TestSeveralSeeds:
     )
 
     @pytest.fixture
-    def asked(self, page, trained_settings, monkeypatch):
+    def queued(self, page, trained_settings, monkeypatch):
+        """Return the page after a click on the button, and the queued configurations."""
         monkeypatch.setattr("engine.cluster.supervisor.ensure_cluster", lambda *_: None)
-        test = page(here=trained_settings, **address.write(self.CONFIG))
+        test = page(settings=trained_settings, **address.write(self.CONFIG))
         assert "Not run yet" in texts(test.markdown)
         test.button(key="seeds").click().run()
         return test, [dataclasses.replace(self.CONFIG, seed=seed) for seed in range(5)]
@@ -238,48 +238,48 @@ class TestSeveralSeeds:
             compute(app.queries.identity(config), settings, "here")
         return [app.queries.find(config).final.test for config in configs]
 
-    def test_they_are_followed_from_the_click_to_the_answer_for_all_of_them(self, asked, trained_settings):
-        test, configs = asked
+    def test_progress_and_mean_of_several_seeds(self, queued, trained_settings):
+        test, configs = queued
         assert "Queued (position 1)." in texts(test.markdown)
         assert "0 of 5 seeds (0, 1, 2, 3, 4) are done." in texts(test.markdown)
-        some = self.compute(trained_settings, configs[1:3])
+        middle = self.compute(trained_settings, configs[1:3])
         assert "2 of 5 seeds (0, 1, 2, 3, 4) are done: F1 " in texts(test.run().markdown)
         first, *last = self.compute(trained_settings, [configs[0], *configs[3:]])
-        scores = [each.f1 for each in (first, *some, *last)]
+        scores = [result.f1 for result in (first, *middle, *last)]
         mean, sd = statistics.fmean(scores), statistics.stdev(scores)
         assert sd > 0.001
-        said = texts(test.run().markdown)
-        assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in said
-        assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in said
-        assert "ε is for one run" in said
+        text = texts(test.run().markdown)
+        assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in text
+        assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in text
+        assert "ε is for one run" in text
         (table,) = (frame.value for frame in test.dataframe if "seed" in frame.value.columns)
         assert table["f1"].tolist() == scores
         assert not test.exception
 
-    def test_the_picture_has_their_spread(self):
+    def test_chart_has_mean_and_standard_deviation(self):
         points = [curves.Point(1.5, 1.0, 0.5, 0.4, f1, "", ()) for f1 in (0.3, 0.4, 0.5)]
         figure = charts.utility_by_epsilon([], [], [], points, planned=1.5, key="k", running=False)
-        (drawn,) = (trace for trace in figure.data if trace.name == "F1, 3 seeds")
-        assert drawn.y == pytest.approx([0.4])
-        assert drawn.error_y.array == pytest.approx([0.1])
+        (trace,) = (trace for trace in figure.data if trace.name == "F1, 3 seeds")
+        assert trace.y == pytest.approx([0.4])
+        assert trace.error_y.array == pytest.approx([0.1])
         alone = charts.utility_by_epsilon([], [], [], [], planned=1.5, key="k", running=False)
         assert not any("seeds" in (trace.name or "") for trace in alone.data)
 
 
-def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
+def test_pinned_configuration_is_compared_with_the_current_one(page):
     first, second = (published_run(with_noise(SimulationConfig(), sigma)) for sigma in (1.0, 2.0))
     test = page()
     assert "Pinned" not in texts(test.markdown)
     test.button(key="pin").click().run()
-    assert "Pinned" not in texts(test.markdown)  # it is what is shown
+    assert "Pinned" not in texts(test.markdown)  # the pinned configuration is the current one
     test.select_slider(key="noise_multiplier").set_value(2.0).run()
-    before, here = first.final.test.f1, second.final.test.f1
-    said = texts(test.markdown)
-    assert here < before
+    before, after = first.final.test.f1, second.final.test.f1
+    text = texts(test.markdown)
+    assert after < before
     interval = f1_text(first.final.test, 3).replace("\u00a0", " ").replace("\u2060", "")
     assert interval.startswith(f"{before:.3f} (95 %: ")
-    assert f"Pinned: F1 {interval} at" in said
-    assert f"at ε = 1.51; this run: −{before - here:.3f}. Changed: σ 1 → 2." in said
+    assert f"Pinned: F1 {interval} at" in text
+    assert f"at ε = 1.51; this run: −{before - after:.3f}. Changed: σ 1 → 2." in text
     test.button(key="pin").click().run()
     test.button(key="unpin").click().run()
     test.select_slider(key="noise_multiplier").set_value(1.0).run()
@@ -287,47 +287,47 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     assert not test.exception
 
 
-class TestAnEpsilonThatIsTyped:
+class TestTargetEpsilon:
     @pytest.mark.parametrize(("fields", "sigma"), [({}, 1.2), ({"clients": 5, "rounds": 2}, 2.0)])
-    def test_sets_the_noise_that_gives_it(self, page, fields, sigma):
+    def test_target_epsilon_sets_the_noise_multiplier(self, page, fields, sigma):
         test = page(**{name: str(value) for name, value in fields.items()})
         test.number_input(key="target_epsilon").set_value(1.0).run()
-        found = test.number_input(key="exact_noise").value
-        assert found > sigma
+        noise = test.number_input(key="exact_noise").value
+        assert noise > sigma
         assert "Planned: ε = **1**" in texts(test.markdown) or "By plan, ε will be **1.00**" in texts(test.markdown)
-        assert test.query_params["noise_multiplier"] == [f"{found:.12g}"]
+        assert test.query_params["noise_multiplier"] == [f"{noise:.12g}"]
         assert test.number_input(key="target_epsilon").value is None
 
-    def test_that_cannot_be_had_is_said_and_changes_nothing(self, page):
+    def test_unreachable_target_shows_an_error_and_changes_nothing(self, page):
         test = page(clients="5", mechanism="local")
         test.number_input(key="target_epsilon").set_value(1.0).run()
         assert "each message is paid for" in texts(test.error)
         assert test.number_input(key="exact_noise").value == 1.0
 
 
-def test_the_landing_view_answers_at_once(page):
+def test_landing_page_shows_the_published_run(page):
     run, test = published_run(SimulationConfig()), page()
-    said = texts(test.markdown)
-    assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in said
-    assert "Without privacy: 0.50" in said
+    text = texts(test.markdown)
+    assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in text
+    assert "Without privacy: 0.50" in text
     day = datetime.fromisoformat(run.provenance.created)
     assert f"Published result of {day.day} {day:%B %Y}" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
-    assert "Planned: ε = **1.51**" in said
+    assert "Planned: ε = **1.51**" in text
     assert not [button for button in test.button if button.label == "Run"]
     assert not test.warning
     assert not test.error
 
 
-def test_the_noise_check_opens_what_was_measured(page):
-    said = texts(page().markdown)
-    assert "measured on the weights, before and after each of 1,375 steps" in said
-    assert "| Noise on each weight, σ · C | 1.49" in said or "| Noise on each weight, σ · C | 1.5" in said
-    assert "Limits of the check" in said
+def test_noise_check_lists_its_measurements(page):
+    text = texts(page().markdown)
+    assert "measured on the weights, before and after each of 1,375 steps" in text
+    assert "| Noise on each weight, σ · C | 1.49" in text or "| Noise on each weight, σ · C | 1.5" in text
+    assert "Limits of the check" in text
     assert "measured on the weights" not in texts(page(noise_multiplier="0").markdown)
 
 
-def test_a_chain_may_be_chosen(page):
+def test_crf_can_be_selected(page):
     chain = published_run(SimulationConfig(tagger=TaggerConfig(name="bilstm-crf")))
     test = page(tagger="bilstm-crf")
     assert f"recall {100 * chain.final.test.recall:.0f} %" in texts(test.markdown)
@@ -335,7 +335,7 @@ def test_a_chain_may_be_chosen(page):
     assert test.session_state.tagger == "bilstm-crf"
 
 
-def test_a_tagger_that_reads_vectors_in_context_is_offered_with_them_alone(page):
+def test_contextual_tagger_requires_contextual_features(page):
     test = page(tagger="cnn-crf")
     assert test.selectbox(key="features").value == "vectors"
     test.selectbox(key="tagger").set_value("lm-ner").run()
@@ -345,16 +345,16 @@ def test_a_tagger_that_reads_vectors_in_context_is_offered_with_them_alone(page)
     assert not test.error
 
 
-class TestWhatPlatformsShare:
+class TestSharedLayers:
     @pytest.fixture
     def two(self, page, trained_settings):
-        """Opens the page on two platforms."""
-        tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
-        own, _ = Application(trained_settings).corpora.add("drugs.conll", tags.encode())
+        """Return a function that opens the page with two silos."""
+        conll = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+        own, _ = Application(trained_settings).corpora.add("drugs.conll", conll.encode())
         fields = {"corpus": f"synthetic + {own}", "tagger": "cnn-clstm-crf", "schedule": "gradients", "clients": "2"}
-        return lambda **more: page(here=trained_settings, **fields, **more)
+        return lambda **more: page(settings=trained_settings, **fields, **more)
 
-    def test_a_link_says_it_and_it_can_be_chosen(self, two):
+    def test_shared_layers_are_in_the_link_and_can_be_selected(self, two):
         test = two(shared="characters", dropout="0.2")
         choice = test.selectbox(key="shared")
         assert choice.options == [
@@ -371,14 +371,14 @@ class TestWhatPlatformsShare:
         assert test.query_params["shared"] == ["characters,convolution"]
         assert test.query_params["dropout"] == ["0.2"]
 
-    def test_what_another_tagger_does_not_have_is_forgotten(self, two):
+    def test_layers_of_another_tagger_are_dropped(self, two):
         test = two(shared="characters,convolution")
         test.selectbox(key="tagger").set_value("bilstm-crf").run()
         assert not test.exception
         assert test.selectbox(key="shared").value is None
         assert "shared" not in test.query_params
 
-    def test_each_may_have_a_tag_scheme_of_its_own_where_the_link_says_so(self, two):
+    def test_link_may_set_a_tag_scheme_for_each_silo(self, two):
         test = two(scheme="bio2,bioes", dropout="0.2")
         choice = test.selectbox(key="scheme")
         assert choice.options == ["BIO2", "BIOES", "BIO2, BIOES"]
@@ -397,12 +397,12 @@ class TestWhatPlatformsShare:
         assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]
         assert test.selectbox(key="scheme").value == "bio2"
 
-    def test_a_corpus_alone_has_nothing_of_it(self, page):
+    def test_single_corpus_has_no_shared_layers(self, page):
         test = page(corpus="synthetic", clients="2")
         assert "shared" not in [box.key for box in test.selectbox]
 
 
-def test_the_tag_scheme_can_be_chosen(page):
+def test_tag_scheme_can_be_selected(page):
     test = page()
     assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]
     assert "scheme" not in test.query_params
@@ -411,27 +411,27 @@ def test_the_tag_scheme_can_be_chosen(page):
     assert not test.error
 
 
-def test_a_link_may_ask_for_a_split(page):
+def test_link_may_select_a_split(page):
     test = page(corpus="wikigold@3")
     assert test.session_state.corpus == "wikigold@3"
     assert test.selectbox(key="corpus").options[-1].startswith("Wikigold, split 3")
-    assert "is not in the catalogue of this dashboard" in texts(page(corpus="nobody@3").warning)
+    assert "is not in the catalogue of this dashboard" in texts(page(corpus="unknown@3").warning)
 
 
-def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
+def test_published_run_of_a_missing_corpus_is_shown(page):
     test = page(corpus="conll2003")
     assert "At ε = 0.762 (δ = 1e-5): recall " in texts(test.markdown)
     assert "put eng.train" in texts(test.caption)
 
 
-def test_what_nobody_has_run_offers_to_run(page):
+def test_new_configuration_has_a_run_button(page):
     test = page(seed="5")
     assert "Not run yet. Planned privacy cost: ε = 1.51" in texts(test.markdown)
     assert [button for button in test.button if button.label == "Run"]
     assert "4,400 sentences, 1,375 steps" in texts(test.caption)
 
 
-def test_a_control_changes_view_and_address(page):
+def test_control_changes_result_and_link(page):
     test = page()
     test.select_slider(key="noise_multiplier").set_value(5.0).run()
     assert "At ε = 0.177" in texts(test.markdown)
@@ -440,20 +440,20 @@ def test_a_control_changes_view_and_address(page):
     assert "At ε = 1.51" in texts(test.markdown)
 
 
-def test_the_exact_noise_multiplier_may_be_any_number(page):
+def test_noise_multiplier_may_be_any_number(page):
     test = page()
     test.number_input(key="exact_noise").set_value(0.85).run()
     assert test.select_slider(key="noise_multiplier").value == 0.85
     assert test.query_params["noise_multiplier"] == ["0.85"]
 
 
-def test_a_link_opens_its_view(page):
+def test_link_restores_the_configuration(page):
     test = page(noise_multiplier="2", corpus="synthetic")
     assert test.select_slider(key="noise_multiplier").value == 2.0
     assert "At ε = 0.52" in texts(test.markdown)
 
 
-def test_a_hostile_link_is_said_and_harmless(page):
+def test_invalid_link_shows_warnings_and_the_default(page):
     test = page(noise_multiplier="lots", corpus="/etc/passwd", surprise="![x](http://evil)", data_fraction="7")
     warnings = texts(test.warning)
     for part in ("noise_multiplier='lots'", "'/etc/passwd' is not in the catalogue", "'surprise'", "data_fraction=7.0"):
@@ -470,25 +470,25 @@ def test_a_hostile_link_is_said_and_harmless(page):
         ({"data_fraction": "0.0001"}, "data_fraction=0.0001 leaves none of the 4,400 training sentences"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_sentence(page, fields, sentence):
+def test_impossible_configuration_shows_an_error(page, fields, sentence):
     assert sentence in texts(page(**fields).error)
 
 
-def test_a_delta_that_promises_nothing_is_warned_of(page):
+def test_too_large_delta_shows_a_warning(page):
     assert "delta=0.01 is not below 1/n" in texts(page(delta="0.01").warning)
 
 
-def test_shuffling_is_labelled(page):
+def test_shuffled_batches_show_a_warning(page):
     test = page(sampling="shuffle")
     assert "assumes Poisson sampling, which was not used" in texts(test.warning)
 
 
 class TestNoiseSource:
-    def test_a_simulation_is_said_beside_its_epsilon(self, page):
+    def test_seeded_noise_is_noted_beside_epsilon(self, page):
         assert "noise seed (0) is public" in texts(page().markdown)
         assert "A simulation" not in texts(page(noise_multiplier="0").markdown)
 
-    def test_the_operating_system_may_be_chosen_and_stands_in_the_address(self, page):
+    def test_system_noise_can_be_selected_and_is_in_the_link(self, page):
         test = page()
         test.selectbox(key="noise_source").set_value("system").run()
         assert not test.exception
@@ -501,65 +501,65 @@ class TestNoiseSource:
         test.select_slider(key="noise_multiplier").set_value(2.0).run()
         assert test.query_params["noise_source"] == ["system"]
 
-    def test_a_link_opens_it(self, page):
+    def test_link_restores_the_noise_source(self, page):
         assert page(noise_source="system").selectbox(key="noise_source").value == "system"
         assert "noise_source='dice'" in texts(page(noise_source="dice").warning)
 
 
 class TestOlderEngine:
-    def test_a_run_says_so_and_can_be_computed_with_todays(self, page, older, monkeypatch):
-        asked = []
-        monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid: asked.append(config))
-        test = page(older)
+    def test_outdated_run_is_labelled_and_can_be_rerun(self, page, engine_5_settings, monkeypatch):
+        submitted = []
+        monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid: submitted.append(config))
+        test = page(engine_5_settings)
         assert "engine 5 (outdated)" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
         assert not [button for button in test.button if button.label.startswith("Rerun this")]
         next(button for button in test.button if button.label == "Rerun with current engine").click().run()
-        assert asked == [SimulationConfig()]
+        assert submitted == [SimulationConfig()]
 
-    def test_its_check_says_what_it_did_not_see(self, page, older):
-        said = texts(page(older).markdown)
-        assert "Engine 5 checked" in said
-        assert "batches above 64 sentences" in said
-        assert "once in a million" not in said
+    def test_its_noise_check_states_its_limits(self, page, engine_5_settings):
+        text = texts(page(engine_5_settings).markdown)
+        assert "Engine 5 checked" in text
+        assert "batches above 64 sentences" in text
+        assert "once in a million" not in text
 
 
-def test_a_broken_published_file_is_skipped_and_said(page, here, tmp_path):
+def test_broken_published_file_is_skipped_with_a_warning(page, published_settings, tmp_path):
     folder = tmp_path / "results"
     published.write(published_run(SimulationConfig()), folder)
     (folder / "broken.json").write_text('{"format": 1')
-    test = page(dataclasses.replace(here, published=folder))
+    test = page(dataclasses.replace(published_settings, published=folder))
     assert "broken.json was skipped" in texts(test.warning)
     assert "At ε = 1.51" in texts(test.markdown)
 
 
-def test_a_damaged_store_does_not_hide_what_is_published(page, here):
-    (here.home / "runs.sqlite").write_bytes(b"no database, but long enough to be looked at closely" * 30)
+def test_damaged_store_does_not_hide_published_runs(page, published_settings):
+    (published_settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to be looked at closely" * 30)
     test = page()
     assert "At ε = 1.51" in texts(test.markdown)
     assert "damaged" in texts(test.warning)
 
 
-def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
+def test_run_without_word_vectors_shows_an_error(page, monkeypatch):
     monkeypatch.setattr("engine.embeddings.vectors._folder", lambda name: None)
     test = page(seed="5")
     next(button for button in test.button if button.label == "Run").click().run()
     assert "embeddings='en_core_web_md' is not installed" in texts(test.error)
 
 
-def test_a_published_run_can_be_run_again(page, monkeypatch):
-    asked = []
+def test_published_run_can_be_rerun(page, monkeypatch):
+    submitted = []
     monkeypatch.setattr(
-        RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+        RunService, "submit_all", lambda self, configs, again, owner_pid: submitted.append((configs, again))
     )
     test = page(noise_multiplier="0")
     next(button for button in test.button if button.label == "Rerun this configuration (1 run)").click().run()
-    ((configs, again),) = asked
+    ((configs, again),) = submitted
     assert again
     assert configs == [with_noise(SimulationConfig(), 0.0)]
 
 
-def test_the_command_line_and_the_downloads_are_offered(page):
+def test_page_has_command_line_and_downloads(page):
     test = page()
     assert "python -m engine simulate --corpus synthetic" in test.code[0].value
     assert "PNG, click the camera" in texts(test.caption)
@@ -567,7 +567,7 @@ def test_the_command_line_and_the_downloads_are_offered(page):
     assert len(test.dataframe[0].value) == 26
 
 
-def test_a_download_that_fails_is_said(page, monkeypatch):
+def test_failed_download_shows_an_error(page, monkeypatch):
     from engine.corpus import download
     from engine.errors import CorpusError
 
@@ -580,14 +580,14 @@ def test_a_download_that_fails_is_said(page, monkeypatch):
     assert "the server answers 404" in texts(test.error)
 
 
-class TestPersons:
-    """*What does this ε mean?* to somebody who is named in several sentences."""
+class TestGroupPrivacy:
+    """*What does this ε mean?* for a person in several sentences."""
 
     @pytest.fixture
-    def said(self, page):
-        """What the page says with that part open and so many sentences chosen."""
+    def group_privacy_text(self, page):
+        """Return a function that returns the page's text with that part open and a number of sentences."""
 
-        def said(sentences=None, **fields):
+        def open_part(sentences=None, **fields):
             test = page(**fields)
             test.session_state["promise"] = True
             if sentences:
@@ -597,31 +597,33 @@ class TestPersons:
             assert "person_sentences" not in test.query_params
             return texts((*test.markdown, *test.caption)).replace("*", "")
 
-        return said
+        return open_part
 
-    def test_nothing_is_worked_out_before_somebody_looks(self, page, monkeypatch):
-        monkeypatch.setattr(PreviewService, "person_epsilon", lambda *_: pytest.fail("nobody has looked"))
+    def test_closed_part_computes_nothing(self, page, monkeypatch):
+        monkeypatch.setattr(PreviewService, "person_epsilon", lambda *_: pytest.fail("the part is closed"))
         test = page()
         assert "k times" in texts(test.markdown)
         assert not [slider for slider in test.slider if slider.key == "person_sentences"]
 
-    def test_the_reader_chooses_how_many(self, said):
-        (line,) = (line for line in said(1).splitlines() if line.startswith("A person named in one sentence"))
+    def test_number_of_sentences_can_be_selected(self, group_privacy_text):
+        (line,) = (
+            line for line in group_privacy_text(1).splitlines() if line.startswith("A person named in one sentence")
+        )
         assert figures(line) == ["1.51", "82 %"]
 
-    def test_ten_sentences_in_the_papers_setting(self, said):
-        found = said(corpus="conll2003")
-        (line,) = (line for line in found.splitlines() if line.startswith("A person named in 10 sentences"))
+    def test_ten_sentences_with_paper_settings(self, group_privacy_text):
+        text = group_privacy_text(corpus="conll2003")
+        (line,) = (line for line in text.splitlines() if line.startswith("A person named in 10 sentences"))
         assert figures(line) == ["10", "10.5", "99.997 %"]
 
-    def test_the_longest_document_is_a_mark(self, said, monkeypatch):
+    def test_longest_document_is_named(self, group_privacy_text, monkeypatch):
         monkeypatch.setattr(PreviewService, "longest_document", lambda self, name: 2)
-        assert "The longest document of this corpus has 2 sentences: ε = 0." in said(noise_multiplier="5")
+        assert "The longest document of this corpus has 2 sentences: ε = 0." in group_privacy_text(noise_multiplier="5")
 
-    def test_a_federation_says_that_it_holds_wherever_the_sentences_lie(self, said):
-        found = said(noise_multiplier="5", clients="5")
-        assert "at one client or at several" in found
-        assert "longest document" not in found  # this corpus has no documents
+    def test_federation_text_covers_sentences_at_several_clients(self, group_privacy_text):
+        text = group_privacy_text(noise_multiplier="5", clients="5")
+        assert "at one client or at several" in text
+        assert "longest document" not in text  # this corpus has no documents
 
     @pytest.mark.parametrize(
         ("fields", "sentence"),
@@ -630,7 +632,7 @@ class TestPersons:
             ({"mechanism": "dp-fedavg", "clients": "5"}, "counts as a group of clients"),
         ],
     )
-    def test_where_none_is_known_none_is_shown(self, said, fields, sentence):
-        found = said(**fields)
-        assert sentence in found
-        assert "A person named in" not in found
+    def test_unknown_group_epsilon_is_not_shown(self, group_privacy_text, fields, sentence):
+        text = group_privacy_text(**fields)
+        assert sentence in text
+        assert "A person named in" not in text

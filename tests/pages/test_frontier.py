@@ -25,7 +25,7 @@ def config(**fields) -> SimulationConfig:
     return SimulationConfig.from_flat(fields)
 
 
-FOUND = [
+OVERVIEWS = [
     overview(config(noise_multiplier=4.0), 3, 0.5),
     overview(config(noise_multiplier=4.0, seed=1), 5, 0.6),
     overview(config(noise_multiplier=2.0), 3, 1.0),  # dominated: larger ε, no higher F1
@@ -38,8 +38,8 @@ FOUND = [
 ]
 
 
-def test_the_frontier_has_the_pareto_optimal_settings():
-    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+def test_frontier_has_the_pareto_optimal_settings():
+    settings = frontier.settings(OVERVIEWS, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     assert [each.config.privacy.noise_multiplier for each in best] == [4.0, 1.0]
     first = best[0]
@@ -49,8 +49,8 @@ def test_the_frontier_has_the_pareto_optimal_settings():
     assert first.f1.sd == pytest.approx((2 / 15) / math.sqrt(2))
 
 
-def test_the_ceiling_is_the_non_private_twin():
-    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+def test_ceiling_is_the_non_private_twin():
+    settings = frontier.settings(OVERVIEWS, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     top = frontier.ceiling(settings, best)
     assert top is not None
@@ -64,14 +64,14 @@ def test_the_ceiling_is_the_non_private_twin():
 
 
 def test_f1_of_follows_metric_and_entity_type():
-    test = FOUND[0].last_record.test
+    test = OVERVIEWS[0].last_record.test
     assert frontier.f1_of(test, "entity", "PER") == test.strict["PER"].ratios.f1
     assert frontier.f1_of(test, "entity", "DATE") == 0.0
     assert frontier.f1_of(test, "published", "PER") == published_metric(test).f1
 
 
 def test_points_link_to_their_setting():
-    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    settings = frontier.settings(OVERVIEWS, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     figure = chart.picture(settings, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
     every, line, printed = figure.data
@@ -85,16 +85,16 @@ def test_points_link_to_their_setting():
 def test_reported_rows_have_the_recomputed_epsilon():
     cells = [cell for cell in tables.cells() if cell.table in ("table1", "table5")]
 
-    def known(config: SimulationConfig) -> Run | None:
+    def find(config: SimulationConfig) -> Run | None:
         epsilon = 0.5 if config.privacy.private else math.inf
         return run_of(config, 5, epsilon) if config.seed == 0 else None
 
-    shown = frontier.reported([tables.measure(cell, known) for cell in cells])
-    assert len(shown) == 5
-    assert shown[0] == (1.5, 0.834, "2 clients")
+    reported = frontier.reported([tables.measure(cell, find) for cell in cells])
+    assert len(reported) == 5
+    assert reported[0] == (1.5, 0.834, "2 clients")
 
 
-def test_the_page_without_runs_says_where_to_start_one(open_page):
+def test_page_without_runs_says_where_to_start_one(open_page):
     assert "No run is finished yet" in open_page("frontier").markdown[0].value
 
 
@@ -109,17 +109,17 @@ def test_published_runs_have_a_frontier(open_page, with_published):
 
 
 def test_federated_settings_have_frontiers_of_their_own():
-    found = [
-        *FOUND,
+    overviews = [
+        *OVERVIEWS,
         overview(config(noise_multiplier=1.0, clients=5), 4, 2.0),
         overview(config(noise_multiplier=2.0, clients=5), 2, 1.0),
         overview(config(noise_multiplier=1.0, clients=20), 3, 3.0),
     ]
-    settings = frontier.settings(found, "synthetic", "entity", frontier.ALL)
+    settings = frontier.settings(overviews, "synthetic", "entity", frontier.ALL)
     figure = chart.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     lines = {trace.name: list(trace.y) for trace in figure.data}
     assert lines["5 clients"] == pytest.approx([2 / 15 * 1, 4 / 15]) or len(lines["5 clients"]) == 2
     assert len(lines["20 clients"]) == 1
-    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    settings = frontier.settings(OVERVIEWS, "synthetic", "entity", frontier.ALL)
     figure = chart.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     assert "5 clients" not in {trace.name for trace in figure.data}

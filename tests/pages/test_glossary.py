@@ -1,4 +1,4 @@
-"""The glossary: short entries with sources in alphabetical order, one for each Greek letter that a page may show."""
+"""The glossary: short, sorted entries with sources, and one for each Greek letter in a text."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from engine.settings import REPOSITORY
 from pages.shared import glossary, tables
 
 ENTRIES = glossary.entries()
-ASKED_FOR = """
+EXPECTED_TERMS = """
     ε, δ, σ, accountant, alpha, amplification, batch, BiLSTM, BIO2, BIOES, canary, client, composition, CRF, DP-FedAvg,
     DP-SGD, entity, epoch, F1, FedSGD, MiniLM, PLD, RDP, TDDL, participant, post-processing, precision, recall, relaxed,
     round, seed, sensitivity, strict, token, clip norm, Poisson sampling, neighbours, add or remove one, adjacency,
@@ -42,13 +42,13 @@ def test_entries_are_in_alphabetical_order_and_forms_are_unique():
     assert len({entry.anchor for entry in ENTRIES}) == len(ENTRIES)
 
 
-@pytest.mark.parametrize("term", " ".join(ASKED_FOR.split()).split(", "))
+@pytest.mark.parametrize("term", " ".join(EXPECTED_TERMS.split()).split(", "))
 def test_expected_terms_have_an_entry(term):
     assert glossary.of(term)
 
 
 def test_every_greek_letter_has_an_entry():
-    """Every Greek letter in a string of the pages or of the engine."""
+    """Check every Greek letter in a string of the pages or the engine."""
     files = [REPOSITORY / "app.py", *(REPOSITORY / "pages").rglob("*.py"), *(REPOSITORY / "engine").rglob("*.py")]
     letters = set()
     for file in files:
@@ -93,10 +93,10 @@ def test_table_headings_have_help_from_the_glossary_unless_set():
     assert tables.explained(["± sd"], {"± sd": tables.number(help="mine")})["± sd"]["help"] == "mine"
 
 
-def test_the_page_shows_all_entries_and_filters_them(open_page):
+def test_page_shows_all_entries_and_filters_them(open_page):
     test = open_page("glossary")
-    said = [each.value for each in test.markdown]
-    assert len([text for text in said if text.startswith("##### ")]) == len(ENTRIES)
+    texts = [each.value for each in test.markdown]
+    assert len([text for text in texts if text.startswith("##### ")]) == len(ENTRIES)
     test.text_input[0].set_value("rényi DIVERGENCE").run()
     assert not test.exception
     headings = [each.value for each in test.markdown if each.value.startswith("##### ")]

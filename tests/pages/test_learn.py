@@ -60,14 +60,14 @@ BOTH = (FIRST, SECOND)
 def learn(open_page, monkeypatch):
     monkeypatch.setattr("pages.learn.lessons.LESSONS", BOTH)
     CALLS.clear()
-    return lambda here=None, **fields: open_page("learn", **({"here": here} if here else {}), **fields)
+    return lambda settings=None, **fields: open_page("learn", **({"settings": settings} if settings else {}), **fields)
 
 
 def headings(test) -> list[str]:
     return [each.value for each in test.markdown if each.value.startswith("###")]
 
 
-def said(test) -> str:
+def page_text(test) -> str:
     return "\n".join(each.value for each in [*test.markdown, *test.caption, *test.warning])
 
 
@@ -78,8 +78,8 @@ def fields(test) -> dict[str, str]:
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 class TestEachLesson:
     def test_every_view_has_at_most_120_words(self, lesson, open_page, lesson_settings):
-        here = replace(lesson_settings, published=REPOSITORY / "cached_results")
-        page = open_page("learn", here, lesson=lesson.name)
+        settings = replace(lesson_settings, published=REPOSITORY / "cached_results")
+        page = open_page("learn", settings, lesson=lesson.name)
         assert [button.key for button in page.button].count("guessed") == 1
         asked = list(in_sight(page.main))
         assert lesson.question in asked
@@ -87,7 +87,7 @@ class TestEachLesson:
         views = sys.modules[lesson.show.__module__].VIEWS
         for view in views:
             chosen = {f"l{LESSONS.index(lesson) + 1}_view": view}
-            page = open_page("learn", here, lesson=lesson.name, guess=f"{lesson.guess.low:g}", **chosen)
+            page = open_page("learn", settings, lesson=lesson.name, guess=f"{lesson.guess.low:g}", **chosen)
             answered = list(in_sight(page.main))
             assert lesson.words in answered
             assert lesson.question not in answered
@@ -117,8 +117,8 @@ class TestFrame:
 
     def test_answer_is_hidden_before_the_guess(self, learn):
         test = learn(lesson="one")
-        assert "How **many**?" in said(test)
-        assert "Words of the first." not in said(test)
+        assert "How **many**?" in page_text(test)
+        assert "Words of the first." not in page_text(test)
         assert CALLS == []
         slider = test.slider[0]
         assert (slider.min, slider.max, slider.step, slider.value) == (0, 100, 5, 50)
@@ -128,9 +128,9 @@ class TestFrame:
         test.slider[0].set_value(35.0).run()
         test.button(key="guessed").click().run()
         assert CALLS[-1] == (35.0, 3)
-        assert "Your guess: **35 %** (share)" in said(test)
+        assert "Your guess: **35 %** (share)" in page_text(test)
         assert fields(test) == {"lesson": "one", "guess": "35"}
-        assert "Words of the first." in said(test)
+        assert "Words of the first." in page_text(test)
         assert [each.label for each in test.status] == [
             "The question",
             "Common simplifications",
@@ -140,7 +140,7 @@ class TestFrame:
     def test_question_is_folded_after_the_answer_except_in_class_mode(self, learn):
         assert "How **many**?" in list(in_sight(learn(lesson="one").main))
         folded = learn(lesson="one", guess="35")
-        assert "How **many**?" in said(folded)
+        assert "How **many**?" in page_text(folded)
         assert "How **many**?" not in list(in_sight(folded.main))
         assert "How **many**?" in list(in_sight(learn(**{"lesson": "one", "guess": "35", "class": "yes"}).main))
 
@@ -148,7 +148,7 @@ class TestFrame:
         test = learn(lesson="one")
         test.button(key="skip").click().run()
         assert CALLS[-1] == (None, 3)
-        assert "Your guess" not in said(test)
+        assert "Your guess" not in page_text(test)
         assert fields(test) == {"lesson": "one", "guess": "none"}
 
     def test_link_restores_lesson_guess_and_controls(self, learn):
@@ -160,7 +160,7 @@ class TestFrame:
     def test_guess_can_be_changed(self, learn):
         test = learn(lesson="one", guess="35")
         test.button(key="again").click().run()
-        assert "Words of the first." not in said(test)
+        assert "Words of the first." not in page_text(test)
         assert fields(test) == {"lesson": "one"}
 
     def test_next_lesson_drops_the_fields_of_the_previous_one(self, learn):
@@ -200,7 +200,7 @@ class TestFrame:
         UrlState(lesson=FIRST, answered=True),
     ],
 )
-def test_a_link_restores_its_state(state):
+def test_link_restores_its_state(state):
     assert url_state.read(state.fields(), BOTH) == (state, [])
 
 
@@ -220,12 +220,12 @@ class TestClassMode:
 
     def test_local_link_has_a_caption_and_no_qr_code(self, learn):
         test = learn(**{"lesson": "one", "class": "yes"})
-        assert "opens on this machine only" in said(test)
-        assert "EPSILON_POLL_ADDRESS=8600" in said(test)
+        assert "opens on this machine only" in page_text(test)
+        assert "EPSILON_POLL_ADDRESS=8600" in page_text(test)
         assert not any('class="qr"' in each.proto.body for each in test.get("html"))
 
     @pytest.mark.parametrize(
-        ("address", "here"),
+        ("address", "is_local"),
         [
             ("http://localhost:8501/learn", True),
             ("http://127.0.0.1:8501/", True),
@@ -235,22 +235,22 @@ class TestClassMode:
             ("https://school.example/learn", False),
         ],
     )
-    def test_on_this_machine_recognises_local_hosts(self, address, here):
-        assert classroom.on_this_machine(address) == here
+    def test_on_this_machine_recognises_local_hosts(self, address, is_local):
+        assert classroom.on_this_machine(address) == is_local
 
     def test_qr_code_holds_the_link(self):
-        wanted = 'http://192.168.1.5:8600/?a="b"&c=<d>'
-        found = xml.etree.ElementTree.fromstring(qr.image(wanted).removesuffix(">") + "/>")
-        assert found.get("alt") == f"QR code of {wanted}"
+        link = 'http://192.168.1.5:8600/?a="b"&c=<d>'
+        found = xml.etree.ElementTree.fromstring(qr.image(link).removesuffix(">") + "/>")
+        assert found.get("alt") == f"QR code of {link}"
         drawn = xml.etree.ElementTree.fromstring(unquote(found.get("src").split(",", 1)[1]))
         assert drawn.tag.endswith("svg")
-        code = segno.make(wanted, error="m", micro=False, boost_error=False)
+        code = segno.make(link, error="m", micro=False, boost_error=False)
         assert drawn.get("viewBox").split()[2] == str((code.symbol_size(border=4)[0]) * 8)
 
 
 class TestPoll:
     @pytest.fixture
-    def here(self, settings: Settings, unused_tcp_port: int) -> Settings:
+    def poll_settings(self, settings: Settings, unused_tcp_port: int) -> Settings:
         return replace(settings, poll=("127.0.0.1", unused_tcp_port))
 
     @pytest.fixture
@@ -266,15 +266,15 @@ class TestPoll:
         assert not [button for button in test.button if button.key == "open_poll"]
         assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
 
-    def test_server_starts_only_when_a_poll_is_opened(self, learn, here):
-        test = learn(here, **{"lesson": "one", "class": "yes"})
+    def test_server_starts_only_when_a_poll_is_opened(self, learn, poll_settings):
+        test = learn(poll_settings, **{"lesson": "one", "class": "yes"})
         assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
-        assert "no other part of the dashboard" in said(test)
+        assert "no other part of the dashboard" in page_text(test)
 
-    def test_median_of_the_class_reaches_the_chart(self, learn, here):
-        test = learn(here, **{"lesson": "one", "class": "yes"})
+    def test_median_of_the_class_reaches_the_chart(self, learn, poll_settings):
+        test = learn(poll_settings, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
-        asked = f"http://127.0.0.1:{here.poll[1]}/"
+        asked = f"http://127.0.0.1:{poll_settings.poll[1]}/"
         assert "How many?" in urllib.request.urlopen(asked, timeout=60).read().decode()
         assert any(f"QR code of {asked}" in each.proto.body for each in test.get("html"))
         assert test.button(key="class_answer").disabled
@@ -282,42 +282,42 @@ class TestPoll:
         for phone, guess in (("a", "10"), ("b", "20"), ("c", "90")):
             poll.answer(poll.current().token, phone, guess)
         test.run()
-        assert "3 guesses, median 20 %" in said(test)
+        assert "3 guesses, median 20 %" in page_text(test)
         assert CALLS == []
         test.button(key="class_answer").click().run()
         assert CALLS[-1][0] == 20.0
         assert fields(test) == {"lesson": "one", "guess": "20", "class": "yes"}
-        assert "The class's median: **20 %**" in said(test)
+        assert "The class's median: **20 %**" in page_text(test)
         assert poll.current() is None
         test.button(key="lesson_next").click().run()
-        assert "guesses" not in said(test)
+        assert "guesses" not in page_text(test)
 
-    def test_poll_can_be_cleared_closed_and_reopened(self, learn, here):
-        test = learn(here, **{"lesson": "one", "class": "yes"})
+    def test_poll_can_be_cleared_closed_and_reopened(self, learn, poll_settings):
+        test = learn(poll_settings, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         poll = class_poll._poll()
         poll.answer(poll.current().token, "a", "10")
         test.button(key="clear").click().run()
-        assert "No guesses yet" in said(test)
+        assert "No guesses yet" in page_text(test)
         poll.answer(poll.current().token, "a", "10")
         test.button(key="close_poll").click().run()
-        assert "1 guess, median 10 %" in said(test)
+        assert "1 guess, median 10 %" in page_text(test)
         test.button(key="open_poll").click().run()
-        assert "No guesses yet" in said(test)
+        assert "No guesses yet" in page_text(test)
 
-    def test_next_lesson_closes_the_poll(self, learn, here):
-        test = learn(here, **{"lesson": "one", "class": "yes"})
+    def test_next_lesson_closes_the_poll(self, learn, poll_settings):
+        test = learn(poll_settings, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         poll = class_poll._poll()
         assert poll.current().question.name == "one"
         test.button(key="lesson_next").click().run()
         assert poll.current() is None
 
-    def test_occupied_port_shows_an_error(self, learn, here):
+    def test_occupied_port_shows_an_error(self, learn, poll_settings):
         import socket
 
-        with socket.create_server(here.poll):
-            test = learn(here, **{"lesson": "one", "class": "yes"})
+        with socket.create_server(poll_settings.poll):
+            test = learn(poll_settings, **{"lesson": "one", "class": "yes"})
             test.button(key="open_poll").click().run()
             assert "cannot listen" in test.error[0].value
         assert test.button(key="open_poll")
@@ -365,20 +365,20 @@ class TestNewcomer:
     @pytest.fixture
     def cookies(self, monkeypatch) -> dict[str, str]:
         """Replace the cookies of the browser, because AppTest reports every cookie as present."""
-        held: dict[str, str] = {}
-        monkeypatch.setattr(type(st.context), "cookies", held)
-        return held
+        values: dict[str, str] = {}
+        monkeypatch.setattr(type(st.context), "cookies", values)
+        return values
 
     def test_explore_greets_until_dismissed(self, open_page, cookies):
         test = open_page()
-        assert "New here?" in said(test)
+        assert "New here?" in page_text(test)
         test.button(key="knows").click().run()
-        assert "New here?" not in said(test)
+        assert "New here?" not in page_text(test)
         assert not [button for button in test.button if button.key == "knows"]
 
     def test_cookie_suppresses_the_greeting(self, open_page, cookies):
         cookies["epsilon_greeted"] = "yes"
-        assert "New here?" not in said(open_page())
+        assert "New here?" not in page_text(open_page())
 
 
 def test_all_sessions_share_one_poll(open_page):

@@ -23,21 +23,21 @@ def drawn(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def made(lesson_settings):
+def model(lesson_settings):
     """Return one lesson model for all tests of this file."""
     return fixtures.load(lesson_settings)
 
 
 @pytest.fixture
-def learn(open_page, lesson_settings, monkeypatch, made):
+def learn(open_page, lesson_settings, monkeypatch, model):
     """Return a function that opens the lesson with its model."""
-    monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, on_progress: made)
+    monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, on_progress: model)
     return lambda **fields: open_page("learn", lesson_settings, lesson="step", **fields)
 
 
 def guess_lines(figure) -> list:
-    looks = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
-    return looks + [trace for trace in figure.data if trace.name == "your guess"]
+    markers = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
+    return markers + [trace for trace in figure.data if trace.name == "your guess"]
 
 
 def heading(page) -> str:
@@ -94,9 +94,9 @@ def check_picture(page, drawn):
 
 
 @pytest.mark.parametrize("view", VIEWS[:3])
-def test_each_control_works_at_both_ends(view, made, drawn, monkeypatch):
+def test_each_control_works_at_both_ends(view, model, drawn, monkeypatch):
     """Check the functions under the page."""
-    monkeypatch.setattr(lesson_6_step, "_load_model", lambda: made)
+    monkeypatch.setattr(lesson_6_step, "_load_model", lambda: model)
 
     def shown(**chosen):
         controls = Controls(l6_view=view, **chosen)
@@ -105,7 +105,7 @@ def test_each_control_works_at_both_ends(view, made, drawn, monkeypatch):
         LESSON.show(0.0)
         ((figure, label),) = drawn
         assert figure.data
-        assert f"#### {label}" in controls.said
+        assert f"#### {label}" in controls.texts
         return controls.ends
 
     ends = {name: found for name, found in shown().items() if name != "l6_view"}
@@ -175,7 +175,7 @@ def test_headline_names_the_left_out_part_and_the_check_result(name, words, lear
     assert bool(found.x) is ("Found after" in heading(page))
 
 
-def test_a_link_restores_the_controls(learn, drawn):
+def test_link_restores_the_controls(learn, drawn):
     page = learn(guess="5", l6_sigma="3", l6_batch="1,024", l6_before="10")
     assert page.select_slider(key="l6_sigma").value == 3
     assert page.select_slider(key="l6_batch").value == 1024

@@ -30,9 +30,9 @@ def drawn(monkeypatch):
 
 def guess_lines(figure) -> list:
     """Return the markers of the guess: lines, a curve, error bars around the true value, or a label."""
-    looks = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
-    looks += [trace for trace in figure.data if "guess" in (trace.name or "")]
-    return looks + [note for note in figure.layout.annotations if "guessed" in note.text]
+    markers = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
+    markers += [trace for trace in figure.data if "guess" in (trace.name or "")]
+    return markers + [note for note in figure.layout.annotations if "guessed" in note.text]
 
 
 def sliders(page, lesson: str):
@@ -104,7 +104,7 @@ def test_each_control_works_at_both_ends(module, key, view, drawn, monkeypatch):
         ((figure, label),) = drawn
         assert figure.data
         assert label
-        assert any(text.startswith("####") for text in controls.said)
+        assert any(text.startswith("####") for text in controls.texts)
         return controls.ends
 
     ends = {name: found for name, found in shown(None).items() if name != f"{key}_view"}
@@ -116,8 +116,8 @@ def test_each_control_works_at_both_ends(module, key, view, drawn, monkeypatch):
 
 
 def heading(page) -> str:
-    said = next(each.value for each in page.markdown if each.value.startswith("####"))
-    return said.replace("\N{NO-BREAK SPACE}", " ")
+    heading_text = next(each.value for each in page.markdown if each.value.startswith("####"))
+    return heading_text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_more_known_ratings_reidentify_more_people(open_page, drawn):
@@ -138,9 +138,9 @@ def test_answer_omits_outcomes_of_zero():
     sentence = "An attacker who knows 8 ratings (2 wrong) re-identifies 100 of 100 people."
     assert lesson_1_linkage.answer(found, 8, 2) == sentence
     one = linkage.attack(linkage.ratings(), linkage.Outsider(known=1, wrong=0, days_off=14), linkage.Release())
-    said = lesson_1_linkage.answer(one, 1, 0)
+    heading_text = lesson_1_linkage.answer(one, 1, 0)
     assert re.search(
-        r"re-identifies \d+ of 100 people, takes \d+ for another person and finds no match for \d+\.$", said
+        r"re-identifies \d+ of 100 people, takes \d+ for another person and finds no match for \d+\.$", heading_text
     )
 
 
@@ -194,7 +194,7 @@ def test_error_ratio_grows_with_respondents(open_page, drawn):
     assert "215 times" in heading(page)
 
 
-def test_a_link_restores_the_controls(open_page, drawn):
+def test_link_restores_the_controls(open_page, drawn):
     page = open_page("learn", lesson="trust", guess="5", l4_people="10,000", l4_yes="35")
     assert page.select_slider(key="l4_people").value == 10_000
     assert page.slider(key="l4_yes").value == 35

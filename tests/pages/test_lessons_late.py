@@ -90,8 +90,8 @@ class TestFederated:
         assert "the server recovers none" in heading(page)
         page.select_slider(key="l5_clients").set_value(1).run()
         page.select_slider(key="l5_steps").set_value(4).run()
-        there, read, *_ = figures(heading(page))
-        assert there == read
+        number_of_words, number_recovered, *_ = figures(heading(page))
+        assert number_of_words == number_recovered
 
     def test_beside_has_all_settings_that_differ_in_one_slider(self):
         here = lesson_5_gradient_leakage.Setting()

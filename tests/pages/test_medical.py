@@ -20,10 +20,11 @@ from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import diagram
 from tests.engine.experiments.papers.test_fedner_2020 import run
 
+NO_PRIVACY = fedner_2020.SCOPES[0]
 PARTS = [shared_parameters.Part("hidden", 77_312, leaves=True), shared_parameters.Part("scores", 666, leaves=False)]
 
 
-def found(together: int, as_often: int, alone: int) -> dict[SimulationConfig, Run]:
+def table_2_runs(together: int, as_often: int, alone: int) -> dict[SimulationConfig, Run]:
     """Return runs of Table 2 with so many of 10 entities correct, and one more with each seed."""
     made = {}
     for seed in range(3):
@@ -43,32 +44,32 @@ def measured(known: dict[SimulationConfig, Run]) -> list[fedner_2020_scores.Row]
 
 def test_answer_states_the_gain_of_sharing() -> None:
     assert messages.answer(measured({})) == messages.NOT_RUN
-    gained = messages.answer(measured(found(6, 5, 3)))
+    gained = messages.answer(measured(table_2_runs(6, 5, 3)))
     assert "ADE +10.0, PsyTAR +10.0, BC5CDR +10.0" in gained
     assert "3 seeds" in gained
     assert "gain" in gained
-    lost = messages.answer(measured(found(4, 5, 3)))
+    lost = messages.answer(measured(table_2_runs(4, 5, 3)))
     assert "ADE −10.0" in lost
     assert "loss" in lost
-    known = found(6, 5, 3)
+    known = table_2_runs(6, 5, 3)
     one = {config: made for config, made in known.items() if not config.seed}
     alone = messages.answer(measured(one))
     assert "ADE +10.0, PsyTAR +10.0" in alone
     assert "one seed" in alone
-    known = found(5, 5, 3)
+    known = table_2_runs(5, 5, 3)
     mixed = {config: made for config, made in known.items() if config.seed or config.federation.shared != NOTHING}
     assert "over 2 seeds" in messages.answer(measured(mixed))
 
 
 def test_rows_are_in_per_cent_with_reported_scores() -> None:
-    here = [row for row in measured(found(6, 5, 3)) if row.cell.table == "table2" and row.cell.platform == "ade"]
-    shown = {row["method"]: row for row in tables.rows(here)}
-    assert shown["FedNER"]["strict F1"] == pytest.approx(70)
-    assert shown["FedNER"]["reported strict"] == pytest.approx(82.57)
-    assert shown["FedNER"]["seeds"] == "3"
+    here = [row for row in measured(table_2_runs(6, 5, 3)) if row.cell.table == "table2" and row.cell.platform == "ade"]
+    rows_by_method = {row["method"]: row for row in tables.rows(here)}
+    assert rows_by_method["FedNER"]["strict F1"] == pytest.approx(70)
+    assert rows_by_method["FedNER"]["reported strict"] == pytest.approx(82.57)
+    assert rows_by_method["FedNER"]["seeds"] == "3"
     elsewhere = [row for row in measured({}) if row.cell.table == "table2" and row.cell.platform == "psytar"]
     assert not any(name.startswith("reported") for row in tables.rows(elsewhere) for name in row)
-    assert shown["CNN-CRF, alone"]["strict F1"] is None
+    assert rows_by_method["CNN-CRF, alone"]["strict F1"] is None
     gains = tables.gains(here)
     assert {row["compared with"]: round(row["gain, points"]) for row in gains} == {
         fedner_2020.ALONE: 30,
@@ -76,8 +77,8 @@ def test_rows_are_in_per_cent_with_reported_scores() -> None:
     }
 
 
-def test_each_way_of_training_and_the_reported_scores_have_a_trace() -> None:
-    rows = [row for row in measured(found(6, 5, 3)) if row.cell.platform == "ade"]
+def test_chart_has_a_trace_for_each_training_method_and_reported_scores() -> None:
+    rows = [row for row in measured(table_2_runs(6, 5, 3)) if row.cell.platform == "ade"]
     names = {}
     for table in fedner_2020.TABLES:
         here = [row for row in rows if row.cell.table == table]
@@ -93,19 +94,19 @@ def test_each_way_of_training_and_the_reported_scores_have_a_trace() -> None:
 @pytest.mark.parametrize("scope", fedner_2020.SCOPES)
 def test_diagram_without_noise_claims_no_privacy_guarantee(scope: str) -> None:
     text = diagram(PARTS, "Word vectors", scope, each_step=scope != fedner_2020.PLATFORM)
-    assert ("No privacy guarantee" in text) == (scope == fedner_2020.NOBODY)
-    assert ("ε bounds what" in text) == (scope != fedner_2020.NOBODY)
-    assert ("noise" in text) == (scope != fedner_2020.NOBODY)
+    assert ("No privacy guarantee" in text) == (scope == NO_PRIVACY)
+    assert ("ε bounds what" in text) == (scope != NO_PRIVACY)
+    assert ("noise" in text) == (scope != NO_PRIVACY)
     assert ("over <b>all</b> layers" in text) == (scope == fedner_2020.SENTENCE)
     assert text.count("private</b>") == text.count("shared ⇢</b>") == 1
     assert "77,312 weights, 0.31 MB" in text
 
 
 def test_diagram_follows_the_shared_layers() -> None:
-    alone = diagram([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
+    alone = diagram([replace(part, leaves=False) for part in PARTS], "Word vectors", NO_PRIVACY, each_step=True)
     assert "Nothing. Each silo trains alone." in alone
     assert "shared ⇢" not in alone
-    every = diagram([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
+    every = diagram([replace(part, leaves=True) for part in PARTS], "Word vectors", NO_PRIVACY, each_step=True)
     assert "All silos share one set of entity types" in every
     assert "Scores of all silos' entity types" in every
 
@@ -117,55 +118,55 @@ def test_diagram_states_when_sharing_ends() -> None:
     for scope, text in parted.items():
         assert "Sharing ends after <b>60 % of the steps</b>" in text
         assert ("ε counts them" in text) == (scope == fedner_2020.SENTENCE)
-    assert "Sharing ends" not in diagram(PARTS, "Word vectors", fedner_2020.NOBODY, each_step=True)
+    assert "Sharing ends" not in diagram(PARTS, "Word vectors", NO_PRIVACY, each_step=True)
     nothing = [replace(part, leaves=False) for part in PARTS]
-    assert "Sharing ends" not in diagram(nothing, "Word vectors", fedner_2020.NOBODY, each_step=True, together=0.6)
+    assert "Sharing ends" not in diagram(nothing, "Word vectors", NO_PRIVACY, each_step=True, together=0.6)
 
 
 def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(
     open_page, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = open_page("medical")
-    said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
-    assert messages.NOT_RUN in said
-    assert said.count(fedner.NOTHING_YET) == len(fedner_2020.TABLES)
-    assert "The medical corpora are not installed on this machine yet" in said
+    text = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
+    assert messages.NOT_RUN in text
+    assert text.count(fedner.NOTHING_YET) == len(fedner_2020.TABLES)
+    assert "The medical corpora are not installed on this machine yet" in text
     assert len(empty.dataframe) == len(fedner_2020.TABLES)
     assert empty.dataframe[0].value["reported strict"].tolist()[0] == pytest.approx(61.46)
-    fetched: list[str] = []
-    monkeypatch.setattr(CorpusService, "download", lambda self, name, progress: fetched.append(name))
+    downloaded: list[str] = []
+    monkeypatch.setattr(CorpusService, "download", lambda self, name, progress: downloaded.append(name))
     next(button for button in empty.button if button.label.startswith("Download ADE")).click().run()
-    assert fetched == list(fedner_2020.PLATFORMS)
+    assert downloaded == list(fedner_2020.PLATFORMS)
 
 
 def test_chosen_settings_start_a_federated_run_and_a_run_alone(
     open_page, settings: Settings, data_dir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = open_page("medical", replace(settings, data_dir=data_dir))
-    asked: list[list[SimulationConfig]] = []
-    monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
+    submitted: list[list[SimulationConfig]] = []
+    monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: submitted.append(list(configs)))
     monkeypatch.setattr(
         RunQueries, "find", lambda self, config: None
-    )  # from the second run of the script on: hundreds each time
+    )  # faster: each rerun of the script looks up hundreds of runs
     next(button for button in page.button if button.label == "Start both runs").click().run()
-    said = "\n".join(caption.value for caption in page.caption)
-    assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another silo has the same sentence", said)
-    (together, alone) = asked[0]
+    text = "\n".join(caption.value for caption in page.caption)
+    assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another silo has the same sentence", text)
+    (together, alone) = submitted[0]
     assert together.platforms == ("ade@0", "psytar@0", "bc5cdr")
     assert (together.federation.shared, alone.federation.shared) == ("hidden", NOTHING)
     assert not together.privacy.private
     next(toggle for toggle in page.toggle if "Train alone after" in toggle.label).set_value(True).run()
     next(button for button in page.button if button.label == "Start both runs").click().run()
-    together, alone = asked.pop()
+    together, alone = submitted.pop()
     assert (together.federation.together, alone.federation.together) == (fedner_2020.TOGETHER, 1)
     next(box for box in page.selectbox if box.label == "Privacy unit").set_value(fedner_2020.PLATFORM).run()
     next(button for button in page.button if button.label == "Start both runs").click().run()
-    together, alone = asked[1]
+    together, alone = submitted[1]
     assert together.privacy.mechanism == "secure-sum"
-    assert not alone.privacy.private  # nothing leaves
+    assert not alone.privacy.private  # it sends nothing
     next(box for box in page.selectbox if box.label == "Shared layers").set_value(NOTHING).run()
     next(button for button in page.button if button.label == "Start run").click().run()
-    assert [config.privacy.private for config in asked[2]] == [False]
+    assert [config.privacy.private for config in submitted[2]] == [False]
     page.multiselect[0].set_value(["ade"]).run()
     assert any("Choose at least two" in info.value for info in page.info)
 
@@ -184,19 +185,19 @@ def test_finished_runs_replace_the_button_by_a_note(
         page = open_page("medical", replace(settings, data_dir=data_dir))
         labels = ("Start run", "Start both runs")
         assert [button.label for button in page.button if button.label in labels] == offered
-        said = "\n".join(caption.value for caption in page.caption)
-        assert ("Both runs with these settings are finished" in said) == (not offered)
+        text = "\n".join(caption.value for caption in page.caption)
+        assert ("Both runs with these settings are finished" in text) == (not offered)
 
 
-def test_the_attack_on_partial_noise_shows_its_measurement(open_page, settings: Settings) -> None:
-    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
-    said = messages.partial_noise_attack(kept)
-    assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
-    assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
-    assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]
+def test_attack_on_partial_noise_shows_its_measurement(open_page, settings: Settings) -> None:
+    measurement = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
+    text = messages.partial_noise_attack(measurement)
+    assert f"**{measurement.values['trap']['right']} of {measurement.values['trials']}** trials" in text
+    assert measurement.values["trap"]["moved_most"] > 10 > 1.01 > measurement.values["honest"]["moved_most"]
+    assert measurement.values["trap"]["right"] / measurement.values["trials"] > measurement.values["right_at_most"]
 
 
-def test_the_epsilon_of_a_silo_is_that_of_the_federated_run() -> None:
+def test_epsilon_of_a_silo_is_that_of_the_federated_run() -> None:
     """With silo-level privacy a run alone sends nothing, so it has no noise and ε = ∞."""
     together = fedner_2020.live(list(fedner_2020.PLATFORMS), fedner_2020.SMALL, "hidden", fedner_2020.PLATFORM)
     both = [together, fedner_2020.without_the_others(together)]

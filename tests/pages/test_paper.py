@@ -24,9 +24,9 @@ def test_reported_scores_are_shown_before_any_run(open_page):
     empty = open_page("paper")
     assert len(empty.dataframe) == 6 + 2  # and counterfactual runs of tables 2 and 6
     assert empty.dataframe[0].value["reported F1"].tolist() == [0.916, 0.864]
-    said = "\n".join(element.value for element in empty.markdown)
-    assert said.count("The paper's conclusion") == 6
-    assert "No run of this table is finished yet" in said
+    text = "\n".join(element.value for element in empty.markdown)
+    assert text.count("The paper's conclusion") == 6
+    assert "No run of this table is finished yet" in text
     labels = [button.label for button in empty.button]
     assert "Start missing runs of this table (10)" in labels
     assert "Start missing runs of this table (5)" in labels  # the five rows of table 4 are one run
@@ -48,33 +48,33 @@ def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings,
     page.selectbox[0].set_value("synthetic").run()
     assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "again" in caption.value)
     assert page.dataframe[3].value["reruns"].tolist()[0] == "1 of 1 identical"
-    asked = []
+    submitted = []
     monkeypatch.setattr(
-        RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+        RunService, "submit_all", lambda self, configs, again, owner_pid: submitted.append((configs, again))
     )
     (button,) = (each for each in page.button if each.label == "Rerun this table (1 run)")
     button.click().run()
-    assert asked == [([cell.config], True)]
+    assert submitted == [([cell.config], True)]
     app.close()
 
 
 def test_rows_have_reported_and_measured_f1_and_their_difference():
     (cell,) = (cell for cell in tables.cells() if cell.table == "table2" and cell.config.privacy.noise_multiplier == 5
                and cell.config.tagger.name == "bilstm-crf")  # fmt: skip
-    found = tables.measure(cell, lambda config: run_of(config, 5 + config.seed), 3)
-    (row,) = paper.rows([found], "entity", {})
+    measured = tables.measure(cell, lambda config: run_of(config, 5 + config.seed), 3)
+    (row,) = paper.rows([measured], "entity", {})
     assert row["setting"] == "CRF, σ = 5"
     assert row["reported F1"] == 0.802
     assert row["seeds"] == "3"
     assert row["difference"] is None  # another metric than the paper's
     assert row["± sd"] > 0
     assert "tagger=bilstm-crf" in row["run"]
-    (row,) = paper.rows([found], "published", {})
+    (row,) = paper.rows([measured], "published", {})
     assert row["difference"] == pytest.approx(row["F1"] - 0.802)
-    figure = paper.picture([found], "published", key="k")
+    figure = paper.picture([measured], "published", key="k")
     assert list(figure.data[0].y) == [0.802]
-    assert found.found.token is not None
-    assert list(figure.data[1].y) == [found.found.token.f1.mean]
+    assert measured.found.token is not None
+    assert list(figure.data[1].y) == [measured.found.token.f1.mean]
 
 
 def test_seeds_text_counts_outdated_runs():
@@ -84,19 +84,19 @@ def test_seeds_text_counts_outdated_runs():
         version = "5" if config.seed < old else engine_version(config)
         return replace(run_of(config, 5), run_id=f"{config.seed}", provenance=provenance(engine_version=version))
 
-    found = tables.measure(cell, find)
-    assert paper.rows([found], "entity", {})[0]["seeds"] == "5 (3 of engine 5)"
-    assert figures(older_text(found.found.runs))[:3] == ["3", "5", "5"]
-    assert "engine 5" in older_text(found.found.runs)
-    assert tables.fields(found)["outdated"] == ["0", "1", "2"]
-    assert "seeds: 5 (3 of engine 5)" in reports.paper_text([found])
-    every = tables.measure(cell, lambda config: find(config, 9))
-    assert every.found.seeds_text == "5 of engine 5"
-    assert older_text(every.found.runs).startswith("All runs in this table are outdated (engine 5)")
-    none = tables.measure(cell, lambda config: find(config, 0))
-    assert none.found.seeds_text == "5"
-    assert older_text(none.found.runs) == ""
-    assert "engine" not in reports.paper_text([none])
+    measured = tables.measure(cell, find)
+    assert paper.rows([measured], "entity", {})[0]["seeds"] == "5 (3 of engine 5)"
+    assert figures(older_text(measured.found.runs))[:3] == ["3", "5", "5"]
+    assert "engine 5" in older_text(measured.found.runs)
+    assert tables.fields(measured)["outdated"] == ["0", "1", "2"]
+    assert "seeds: 5 (3 of engine 5)" in reports.paper_text([measured])
+    outdated = tables.measure(cell, lambda config: find(config, 9))
+    assert outdated.found.seeds_text == "5 of engine 5"
+    assert older_text(outdated.found.runs).startswith("All runs in this table are outdated (engine 5)")
+    current = tables.measure(cell, lambda config: find(config, 0))
+    assert current.found.seeds_text == "5"
+    assert older_text(current.found.runs) == ""
+    assert "engine" not in reports.paper_text([current])
 
 
 def test_non_private_runs_of_engine_5_are_not_outdated():
@@ -106,36 +106,36 @@ def test_non_private_runs_of_engine_5_are_not_outdated():
 
 
 @pytest.mark.parametrize("name", ["paper", "frontier", "compare", "diagnose"])
-def test_pages_name_the_engine_of_outdated_runs(open_page, older, name):
-    test = open_page(name, older)
+def test_pages_name_the_engine_of_outdated_runs(open_page, engine_5_settings, name):
+    test = open_page(name, engine_5_settings)
     for box in [box for box in test.selectbox if box.label == "Corpus"]:
         box.set_value("synthetic").run()
     assert not test.exception
-    said = "\n".join(caption.value for caption in test.caption)
-    assert "All runs in this table are outdated (engine 5)" in said
+    text = "\n".join(caption.value for caption in test.caption)
+    assert "All runs in this table are outdated (engine 5)" in text
     assert any("1 of engine 5" in frame.value["seeds"].tolist() for frame in test.dataframe if "seeds" in frame.value)
 
 
 def test_each_table_has_a_discussion():
     for table in tables.TABLES:
-        found = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
-        story = discussion.story(table, [each for each in found if each.found.runs])
+        measured = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
+        story = discussion.story(table, [each for each in measured if each.found.runs])
         assert story.concluded
         assert story.why
         assert table in ("table4", "table6") or "Entity-level F1" in story.seen
 
 
 def test_counterfactual_rows_belong_to_table_2_or_6():
-    found = [
+    measured = [
         (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
         for name, config in tables.counterfactuals("synthetic").items()
     ]
-    assert paper.counterfactual_rows("table1", found) == []
-    assert [row["counterfactual"] for row in paper.counterfactual_rows("table2", found)] == [
+    assert paper.counterfactual_rows("table1", measured) == []
+    assert [row["counterfactual"] for row in paper.counterfactual_rows("table2", measured)] == [
         "TDDL, clipped, noise not applied",
         "CRF, clipped, noise not applied",
     ]
-    phases = paper.counterfactual_rows("table6", found)
+    phases = paper.counterfactual_rows("table6", measured)
     assert len(phases) == 2
     assert phases[0]["F1, entity-level"] == pytest.approx(1 / 3)
     assert "noise_multiplier=32" in phases[1]["run"]

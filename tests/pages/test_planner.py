@@ -13,13 +13,13 @@ from tests.pages.reading import figures
 
 
 def plan(found, **fields) -> Recommendation:
-    wanted = Target(corpus="synthetic", **fields)
-    known = evidence(found, wanted)
-    lines = tuple((each, curve.fit(each.points(wanted.main))) for each in curve.families(known.settings))
-    return Recommendation(wanted, known, answer(wanted, known), lines, None, ())
+    target = Target(corpus="synthetic", **fields)
+    runs = evidence(found, target)
+    lines = tuple((family, curve.fit(family.points(target.main))) for family in curve.families(runs.settings))
+    return Recommendation(target, runs, answer(target, runs), lines, None, ())
 
 
-FOUND = [
+RUNS = [
     made(value + 0.01 * seed, epsilon=epsilon, seed=seed)
     for epsilon, value in ((1.0, 0.4), (4.0, 0.8))
     for seed in range(2)
@@ -28,16 +28,16 @@ F1 = (Threshold(Measure(), 0.6),)
 
 
 def test_rows_have_score_epsilon_and_link():
-    (row,) = rows.settings(plan(FOUND, thresholds=F1).answer.best)
+    (row,) = rows.settings(plan(RUNS, thresholds=F1).answer.best)
     assert row["ε"] == "4"
     assert row["reached"] == "significant, 2 of 2"
     assert row["F1"].startswith("0.805 (")
     assert row["run"].startswith("./?")
-    assert "reached" not in rows.settings(plan(FOUND, epsilon=9.0).answer.best)[0]
+    assert "reached" not in rows.settings(plan(RUNS, epsilon=9.0).answer.best)[0]
 
 
 def test_csv_has_every_compared_setting():
-    lines = rows.csv(plan(FOUND, thresholds=F1)).splitlines()
+    lines = rows.csv(plan(RUNS, thresholds=F1)).splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("epsilon,reached,runs_that_reach_it,seeds,seconds,f1,f1_sd,f1_low,f1_high,runs,command")
     assert lines[1].startswith("4.0,surely,2,2,")
@@ -58,8 +58,8 @@ def test_names_have_the_fields_that_differ():
     assert alike == ["BiLSTM-TDDL · learning rate 0.15", "BiLSTM-TDDL · learning rate 0.5", "BiLSTM-CRF"]
 
 
-def test_the_chart_has_settings_fit_band_and_target():
-    found = plan(FOUND, thresholds=F1, epsilon=3.0)
+def test_chart_has_settings_fit_band_and_target():
+    found = plan(RUNS, thresholds=F1, epsilon=3.0)
     drawn = curve.highest(found.lines, chart.MOST)
     figure = chart.score_chart(found, drawn, key="k")
     settings, low, high, line = figure.data
@@ -72,11 +72,11 @@ def test_the_chart_has_settings_fit_band_and_target():
     assert (low.line.shape, high.line.shape) == ("hv", "vh")
 
 
-def test_the_page_without_runs_says_where_to_start_one(open_page):
+def test_page_without_runs_says_where_to_start_one(open_page):
     assert "No run is finished yet" in open_page("planner").markdown[0].value
 
 
-def test_the_page_plans_with_published_runs(open_page, with_published):
+def test_page_plans_with_published_runs(open_page, with_published):
     page = open_page("planner", with_published)
     assert figures(page.markdown[0].value)[:2] == ["0.8", "1"]
     assert "significant" in page.markdown[0].value
@@ -96,7 +96,7 @@ def test_the_page_plans_with_published_runs(open_page, with_published):
     assert figures(page.markdown[0].value)[:2] == ["1", "0.838"]
 
 
-def test_a_link_restores_the_requirements(open_page, with_published):
+def test_link_restores_the_requirements(open_page, with_published):
     fields = {"types": "PER", "recall-PER": "0.9", "epsilon": "2", "f1": "0.5", "held": "5 clients"}
     page = open_page("planner", with_published, **fields)
     assert "recall of PER ≥ 0.9 at ε ≤ 2" in page.markdown[0].value

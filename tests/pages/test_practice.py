@@ -25,9 +25,9 @@ def steps(first: int, last: int) -> list[ablation.Step]:
 
 
 def test_answer_compares_the_first_and_the_last_step():
-    said = ablation.answer(steps(2, 8))
-    assert figures(said)[:3] == ["1", "0.17", "0.57"]
-    assert said.index("paper settings") < said.index("0.17") < said.index("recommended") < said.index("0.57")
+    text = ablation.answer(steps(2, 8))
+    assert figures(text)[:3] == ["1", "0.17", "0.57"]
+    assert text.index("paper settings") < text.index("0.17") < text.index("recommended") < text.index("0.57")
     nothing = [
         replace(step, measured={e: replace(m, entity=None) for e, m in step.measured.items()}) for step in steps(2, 8)
     ]
@@ -45,13 +45,13 @@ def test_rows_have_the_gain_over_the_step_before():
     assert rows[0]["seeds"] == "2"
 
 
-def test_the_chart_has_a_line_for_each_epsilon():
+def test_chart_has_a_line_for_each_epsilon():
     figure = ablation.picture(steps(2, 8), key="k")
     assert [trace.name for trace in figure.data] == ["ε = 1", "ε = 3", "ε = 8"]
     assert list(figure.data[0].x) == [recommended_settings.RUNGS[0].name, recommended_settings.RUNGS[-1].name]
 
 
-def test_the_page_offers_missing_runs(open_page, with_published):
+def test_page_offers_missing_runs(open_page, with_published):
     test = open_page("practice")
     assert any(button.key == "run-ladder" for button in test.button)
     test = open_page("practice", with_published)

@@ -1,4 +1,4 @@
-"""The Runs page, run without a browser."""
+"""Page Runs, without a browser."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,20 +27,20 @@ def stored(app: Application, seed: int, *, done: bool = True) -> str:
     return identity
 
 
-def said(elements) -> str:
+def texts(elements) -> str:
     return "\n".join(element.value for element in elements)
 
 
-def test_an_empty_list_says_what_to_do(open_page, settings):
-    assert "No runs yet: start one on the page Explore." in said(open_page("runs").markdown)
+def test_empty_list_says_how_to_start_a_run(open_page, settings):
+    assert "No runs yet: start one on the page Explore." in texts(open_page("runs").markdown)
 
 
-def test_runs_are_listed_with_what_they_gave(open_page, settings):
+def test_list_has_state_epsilon_and_f1(open_page, settings):
     runs = Application(settings)
     stored(runs, 1)
     stored(runs, 2, done=False)
     test = open_page("runs")
-    assert "1 queued, 1 done; 1 outdated." in said(test.markdown)
+    assert "1 queued, 1 done; 1 outdated." in texts(test.markdown)
     frame = test.dataframe[0].value
     assert set(frame["state"]) == {"✓ done", "◔ queued"}
     done = frame[frame["seed"] == 1].iloc[0]
@@ -49,15 +49,15 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
     assert done["F1"] == pytest.approx(8 / 11)
 
 
-def test_runs_of_an_older_engine_can_be_found(open_page, older):
-    test = open_page("runs", older)
+def test_outdated_runs_can_be_filtered(open_page, engine_5_settings):
+    test = open_page("runs", engine_5_settings)
     assert test.dataframe[0].value["engine"].tolist() == ["5 (outdated)"]
-    assert "1 published; 1 outdated." in said(test.markdown)
+    assert "1 published; 1 outdated." in texts(test.markdown)
     test.text_input(key="runs_words").set_value("outdated").run()
     assert len(test.dataframe[0].value) == 1
 
 
-def test_words_and_states_narrow_the_list(open_page, settings):
+def test_words_and_states_filter_the_list(open_page, settings):
     runs = Application(settings)
     for seed in range(3):
         stored(runs, seed, done=seed > 0)
@@ -68,10 +68,10 @@ def test_words_and_states_narrow_the_list(open_page, settings):
     test.multiselect(key="runs_states").set_value([RunState.QUEUED]).run()
     assert test.dataframe[0].value["seed"].tolist() == [0]
     test.text_input(key="runs_words").set_value("nowhere").run()
-    assert "No matching runs." in said(test.caption)
+    assert "No matching runs." in texts(test.caption)
 
 
-def test_a_failed_check_is_no_epsilon(open_page, settings):
+def test_failed_noise_check_replaces_epsilon(open_page, settings):
     app = Application(settings)
     config = replace(SMALL, seed=7)
     identity = run_id(config, "0" * 64)
@@ -82,8 +82,8 @@ def test_a_failed_check_is_no_epsilon(open_page, settings):
     assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ check"]
 
 
-class TestTheDoor:
-    def test_a_run_is_deleted_with_all_that_belongs_to_it(self, settings):
+class TestService:
+    def test_delete_removes_run_and_note(self, settings):
         app = Application(settings)
         identity = stored(app, 1)
         app.runs.write_note(identity, "  look at this  ")
@@ -92,14 +92,14 @@ class TestTheDoor:
         assert app.queries.overview() == []
         assert app._context.store.notes() == {}
 
-    def test_an_empty_note_removes_it(self, settings):
+    def test_empty_note_removes_the_note(self, settings):
         app = Application(settings)
         identity = stored(app, 1)
         app.runs.write_note(identity, "a")
         app.runs.write_note(identity, "")
         assert app.queries.overview()[0].note == ""
 
-    def test_a_run_that_is_taken_up_again_shows_its_newest_record(self, settings):
+    def test_overview_has_the_newest_record(self, settings):
         app = Application(settings)
         identity = stored(app, 1, done=False)
         claim = app._context.store.claim(identity, "me/1")
@@ -108,38 +108,36 @@ class TestTheDoor:
         app._context.store.append(claim, record(1))
         assert app.queries.overview()[0].last_record == record(1)
 
-    def test_thousands_of_runs_are_listed(self, settings):
+    def test_overview_lists_1500_runs(self, settings):
         app = Application(settings)
         for seed in range(1500):
             stored(app, seed, done=False)
-        found = app.queries.overview()
-        assert len(found) == 1500
-        assert sorted(each.run.status.queue_place or 0 for each in found) == list(range(1, 1501))
-        assert len(listing.matching(found, "seed=7", (), None)) == 1
+        runs = app.queries.overview()
+        assert len(runs) == 1500
+        assert sorted(each.run.status.queue_place or 0 for each in runs) == list(range(1, 1501))
+        assert len(listing.matching(runs, "seed=7", (), None)) == 1
 
-    def test_a_published_run_cannot_be_deleted(self, settings):
+    def test_published_run_cannot_be_deleted(self, settings):
         from engine.errors import InvalidConfig
-        from engine.service import Application as Door
 
-        real = replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results")
-        app = Door(real)
+        app = Application(replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results"))
         identity = next(run.run_id for run in app.queries.published())
         with pytest.raises(InvalidConfig, match="is published"):
             app.runs.delete(identity)
         assert app.queries.get(identity)
 
 
-def test_a_link_leads_back_to_the_configuration():
+def test_link_restores_the_configuration():
     from pages.shared import address
 
     config = SimulationConfig.from_flat({"clients": 5, "mechanism": "local", "seed": 3})
     fields = dict(part.split("=") for part in address.link(config).removeprefix("./?").split("&"))
-    found, problems = address.read(fields, {"synthetic"})
+    restored, problems = address.read(fields, {"synthetic"})
     assert problems == []
-    assert found == config
+    assert restored == config
 
 
-def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
+def test_saved_models_can_be_deleted(open_page, settings):
     app = Application(settings)
     first, second = stored(app, 1), stored(app, 2)
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
@@ -154,12 +152,12 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
 
 
-def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):
+def test_rerun_notes_its_difference(open_page, settings, monkeypatch):
     app = Application(settings)
     first = stored(app, 1)
-    again = repeat_id(first)
-    app._context.store.submit(again, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
-    claim = app._context.store.claim(again, "me/1")
+    rerun_id = repeat_id(first)
+    app._context.store.submit(rerun_id, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
+    claim = app._context.store.claim(rerun_id, "me/1")
     for number in range(3):
         app._context.store.append(claim, record(number))
     app._context.store.finish(claim, provenance())
@@ -169,53 +167,55 @@ def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monk
     app._context.store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
     app._context.store.finish(claim, provenance())
     frame = open_page("runs").dataframe[0].value.set_index("id")
-    assert frame["source"].to_dict() == {first: "yours", again: "rerun", other: "yours", repeat_id(other): "rerun"}
+    assert frame["source"].to_dict() == {first: "yours", rerun_id: "rerun", other: "yours", repeat_id(other): "rerun"}
     notes = frame["note"].to_dict()
-    assert notes[again] == "equal to the last digit"
+    assert notes[rerun_id] == "equal to the last digit"
     assert notes[repeat_id(other)].startswith("F1 +0.1")
     assert notes[first] == notes[other] == ""
 
 
-class TestNoting:
+class TestNoteDialog:
     @pytest.fixture
-    def kept(self):
+    def saved_notes(self):
         return []
 
     @pytest.fixture
-    def dialog(self, kept):
-        """The dialog for two runs, of which the first has a note."""
+    def dialog(self, saved_notes):
+        """Return the note dialog for two runs, the first of which has a note."""
 
-        def script(kept):
+        def script(saved_notes):
             from types import SimpleNamespace
 
             from pages.runs import actions
 
-            app = SimpleNamespace(runs=SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text))))
+            app = SimpleNamespace(
+                runs=SimpleNamespace(write_note=lambda run_id, text: saved_notes.append((run_id, text)))
+            )
             actions.note(app, ["a", "b"], "before")
 
-        return AppTest.from_function(script, kwargs={"kept": kept}).run()
+        return AppTest.from_function(script, kwargs={"saved_notes": saved_notes}).run()
 
-    def test_what_was_there_can_be_changed_on_several_runs(self, dialog, kept):
+    def test_note_can_be_changed_on_several_runs(self, dialog, saved_notes):
         assert dialog.text_area[0].value == "before"
         dialog.text_area[0].set_value("look at this").run()
         dialog.button(key="keep_note").click().run()
-        assert kept == [("a", "look at this"), ("b", "look at this")]
+        assert saved_notes == [("a", "look at this"), ("b", "look at this")]
 
-    def test_what_is_too_long_is_said_and_nothing_is_lost(self, dialog, kept):
+    def test_too_long_note_shows_an_error_and_keeps_the_text(self, dialog, saved_notes):
         dialog.text_area[0].set_value("x" * 6_000).run()
         assert "has 6,000 characters; the maximum is 2,000" in dialog.error[0].value
         assert dialog.button(key="keep_note").disabled
         assert dialog.text_area[0].value == "x" * 6_000
-        assert kept == []
+        assert saved_notes == []
 
-    def test_it_can_be_left(self, dialog, kept):
+    def test_dialog_can_be_cancelled(self, dialog, saved_notes):
         dialog.button(key="keep_no_note").click().run()
         assert not dialog.exception
-        assert kept == []
+        assert saved_notes == []
 
 
-class TestOlderRuns:
-    """With a list of two rows, of three runs that are looked through at once."""
+class TestPagination:
+    """Pagination with two rows a page and three runs a query."""
 
     @pytest.fixture
     def page(self, open_page, settings, monkeypatch):
@@ -229,48 +229,48 @@ class TestOlderRuns:
     def seeds(self, page) -> list[int]:
         return page.dataframe[0].value["seed"].tolist()
 
-    def step(self, page, where: str):
-        return next(button for button in page.button if button.key == f"runs_{where}").click().run()
+    def step(self, page, direction: str):
+        return next(button for button in page.button if button.key == f"runs_{direction}").click().run()
 
-    def test_all_runs_can_be_reached_and_none_comes_twice(self, page):
-        assert "Of the newest 3 of 7 runs: 3 done" in said(page.markdown)
-        met = [self.seeds(page)]
+    def test_each_run_is_on_exactly_one_page(self, page):
+        assert "Of the newest 3 of 7 runs: 3 done" in texts(page.markdown)
+        listed = [self.seeds(page)]
         for _ in range(4):
             page = self.step(page, "older")
-            met.append(self.seeds(page))
-        assert met == [[6, 5], [4], [3, 2], [1], [0]]
-        assert "Of 1 older runs, of 7 in total: 1 queued" in said(page.markdown)
+            listed.append(self.seeds(page))
+        assert listed == [[6, 5], [4], [3, 2], [1], [0]]
+        assert "Of 1 older runs, of 7 in total: 1 queued" in texts(page.markdown)
         assert next(button for button in page.button if button.key == "runs_older").disabled
         assert [self.seeds(self.step(page, "newer")) for _ in range(2)] == [[3, 2], [6, 5]]
         assert next(button for button in page.button if button.key == "runs_newer").disabled
 
-    def test_a_search_goes_on_until_it_finds_one(self, page):
+    def test_search_continues_until_a_match(self, page):
         page.text_input(key="runs_words").set_value("seed=0").run()
-        assert "No matching runs." in said(page.caption)
+        assert "No matching runs." in texts(page.caption)
         page = self.step(page, "older")
         assert self.seeds(page) == [0]
         page.text_input(key="runs_words").set_value("seed=5").run()
         assert self.seeds(page) == [5]
 
-    def test_a_search_that_finds_none_says_so_and_stays(self, page):
+    def test_search_without_match_shows_a_toast_and_stays(self, page):
         page.text_input(key="runs_words").set_value("seed=99").run()
         page = self.step(page, "older")
         assert "No older run matches." in [toast.value for toast in page.toast]
         page.text_input(key="runs_words").set_value("").run()
         assert self.seeds(page) == [6, 5]
 
-    def test_where_all_are_shown_there_is_nothing_to_step_to(self, open_page, settings):
+    def test_single_page_has_no_pagination_buttons(self, open_page, settings):
         stored(Application(settings), 1)
         assert not [button for button in open_page("runs").button if button.key in ("runs_older", "runs_newer")]
 
 
-def test_runs_of_the_same_moment_are_all_there_wherever_the_list_is_cut(settings, monkeypatch):
+def test_runs_with_equal_times_are_all_paginated(settings, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1e9)
     app = Application(settings)
-    wanted = {stored(app, seed, done=False) for seed in range(5)}
-    met, last = [], None
-    while some := app.queries.recent(2, last):
-        met += [run.run_id for run in some]
-        last = some[-1]
-    assert sorted(met) == sorted(wanted)
+    expected = {stored(app, seed, done=False) for seed in range(5)}
+    listed, last = [], None
+    while batch := app.queries.recent(2, last):
+        listed += [run.run_id for run in batch]
+        last = batch[-1]
+    assert sorted(listed) == sorted(expected)
     assert app.queries.count() == 5

@@ -1,4 +1,4 @@
-"""Scripts take turns: a few at once, who asked before what polls, and nobody waits for what takes long."""
+"""Scripts run a few at a time, user requests before polls, and a long script does not block others."""
 
 import threading
 import time
@@ -12,17 +12,17 @@ from pages.startup.script_scheduler import AT_ONCE, LONG_SECONDS, PATIENCE_SECON
 
 
 class Script:
-    """A script in a thread of its own, which ends when it is told to."""
+    """A script in its own thread, which runs until :meth:`end`."""
 
-    def __init__(self, taking, began, name, *, poll=False):
+    def __init__(self, scheduler, started_names, name, *, poll=False):
         self._end = threading.Event()
-        self._taking, self._began, self._name, self._poll = taking, began, name, poll
+        self._scheduler, self._started_names, self._name, self._poll = scheduler, started_names, name, poll
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self):
-        with self._taking.turn(poll=self._poll):
-            self._began.append(self._name)
+        with self._scheduler.turn(poll=self._poll):
+            self._started_names.append(self._name)
             self._end.wait()
 
     def end(self):
@@ -30,9 +30,9 @@ class Script:
         self._thread.join()
 
 
-def until(state):
-    """Wait for it."""
-    while not state():
+def wait_until(condition):
+    """Wait until the condition holds."""
+    while not condition():
         time.sleep(0.005)
 
 
@@ -42,93 +42,95 @@ def now():
 
 
 @pytest.fixture
-def began():
+def started_names():
     return []
 
 
 @pytest.fixture
-def start(now, began):
-    """Starts a script by its name, and returns once it runs or stands in its queue; what runs is ended afterwards."""
-    taking, started = ScriptScheduler(1, lambda: now[0]), []
+def start(now, started_names):
+    """Return a function that starts a script and returns once it runs or is queued; all scripts end with the test."""
+    scheduler, started = ScriptScheduler(1, lambda: now[0]), []
 
-    def one(name, *, poll=False):
-        queued = len(taking._asked) + len(taking._polls)
-        started.append(Script(taking, began, name, poll=poll))
-        until(lambda: name in began or len(taking._asked) + len(taking._polls) > queued)
+    def start_script(name, *, poll=False):
+        queued = len(scheduler._asked) + len(scheduler._polls)
+        started.append(Script(scheduler, started_names, name, poll=poll))
+        wait_until(lambda: name in started_names or len(scheduler._asked) + len(scheduler._polls) > queued)
         return started[-1]
 
-    yield one
+    yield start_script
     for script in started:
         script.end()
 
 
-def test_they_run_in_the_order_in_which_they_were_asked_for_and_one_after_another(start, began):
+def test_scripts_run_one_by_one_in_request_order(start, started_names):
     waiting = [start(name) for name in "abcd"]
     for number, script in enumerate(waiting, 1):
-        until(lambda number=number: len(began) >= number)
-        assert began == list("abcd"[:number])
+        wait_until(lambda number=number: len(started_names) >= number)
+        assert started_names == list("abcd"[:number])
         script.end()
 
 
-def test_what_polls_waits_until_nobody_asks(start, began):
+def test_polls_wait_for_user_requests(start, started_names):
     first = start("first")
     poll = start("poll", poll=True)
-    asked = [start("asked"), start("asked too")]
+    requests = [start("asked"), start("asked too")]
     first.end()
-    until(lambda: len(began) == 2)
-    asked[0].end()
-    until(lambda: len(began) == 3)
-    assert "poll" not in began
-    asked[1].end()
-    until(lambda: "poll" in began)
+    wait_until(lambda: len(started_names) == 2)
+    requests[0].end()
+    wait_until(lambda: len(started_names) == 3)
+    assert "poll" not in started_names
+    requests[1].end()
+    wait_until(lambda: "poll" in started_names)
     poll.end()
-    assert began == ["first", "asked", "asked too", "poll"]
+    assert started_names == ["first", "asked", "asked too", "poll"]
 
 
-def test_a_script_that_takes_long_holds_up_nobody(start, began, now):
+def test_long_script_does_not_block_the_next(start, started_names, now):
     start("long")
     start("next")
-    assert began == ["long"]
+    assert started_names == ["long"]
     now[0] += LONG_SECONDS
-    until(lambda: "next" in began)
+    wait_until(lambda: "next" in started_names)
 
 
-def test_who_has_waited_long_enough_begins_whatever_else_goes_on(began, now):
-    taking = ScriptScheduler(0, lambda: now[0])
-    one, other = Script(taking, began, "one"), Script(taking, began, "poll", poll=True)
-    until(lambda: len(taking._asked) + len(taking._polls) == 2)
-    time.sleep(0.5)  # two looks
-    assert began == []
+def test_script_starts_after_the_maximum_wait(started_names, now):
+    scheduler = ScriptScheduler(0, lambda: now[0])
+    one, other = Script(scheduler, started_names, "one"), Script(scheduler, started_names, "poll", poll=True)
+    wait_until(lambda: len(scheduler._asked) + len(scheduler._polls) == 2)
+    time.sleep(0.5)  # the scheduler looks twice in this time
+    assert started_names == []
     now[0] += PATIENCE_SECONDS
-    until(lambda: len(began) == 2)
+    wait_until(lambda: len(started_names) == 2)
     one.end()
     other.end()
 
 
-def test_a_script_that_fails_makes_room(began):
-    taking = ScriptScheduler(1)
-    with pytest.raises(ValueError, match="failed"), taking.turn(poll=False):
+def test_failing_script_frees_its_slot(started_names):
+    scheduler = ScriptScheduler(1)
+    with pytest.raises(ValueError, match="failed"), scheduler.turn(poll=False):
         raise ValueError("failed")
-    Script(taking, began, "next").end()
-    assert began == ["next"]
+    Script(scheduler, started_names, "next").end()
+    assert started_names == ["next"]
 
 
-def a_runner():
-    """Of a session's scripts, as far as it is needed."""
+def script_runner():
+    """Return a partial script runner of a session."""
     runner = ScriptRunner.__new__(ScriptRunner)
     runner._requests = ScriptRequests()
     return runner
 
 
-def test_a_script_that_was_stopped_while_it_waited_does_nothing(monkeypatch, began):
-    """A poll waits, a widget is moved: Streamlit stops the poll's script and starts another for the same session."""
-    monkeypatch.setattr(ScriptRunner, "_run_script", lambda self, rerun_data: began.append(rerun_data.query_string))
-    taking = ScriptScheduler(1)
-    monkeypatch.setattr(script_scheduler, "ScriptScheduler", lambda: taking)
+def test_script_stopped_while_queued_does_not_run(monkeypatch, started_names):
+    """A user moves a widget while a poll waits: Streamlit stops the poll's script and starts another one."""
+    monkeypatch.setattr(
+        ScriptRunner, "_run_script", lambda self, rerun_data: started_names.append(rerun_data.query_string)
+    )
+    scheduler = ScriptScheduler(1)
+    monkeypatch.setattr(script_scheduler, "ScriptScheduler", lambda: scheduler)
     script_scheduler.install()
-    before = Script(taking, began, "before")
-    until(lambda: began == ["before"])
-    stopped, other = a_runner(), a_runner()
+    before = Script(scheduler, started_names, "before")
+    wait_until(lambda: started_names == ["before"])
+    stopped, other = script_runner(), script_runner()
     poll = RerunData(query_string="poll", is_auto_rerun=True)
     waiting = [
         threading.Thread(target=stopped._run_script, args=(poll,)),
@@ -136,32 +138,32 @@ def test_a_script_that_was_stopped_while_it_waited_does_nothing(monkeypatch, beg
     ]
     for thread in waiting:
         thread.start()
-    until(lambda: len(taking._asked) + len(taking._polls) == 2)
+    wait_until(lambda: len(scheduler._asked) + len(scheduler._polls) == 2)
     stopped._requests.request_stop()
     before.end()
     for thread in waiting:
         thread.join()
-    assert began == ["before", "moved"]
+    assert started_names == ["before", "moved"]
 
 
-def test_all_scripts_of_a_server_take_turns(monkeypatch):
-    running, most, ended = [], [0], []
+def test_installed_scheduler_limits_concurrent_scripts(monkeypatch):
+    running, maximum, ended = [], [0], []
 
     def run(self, rerun_data):
         running.append(rerun_data)
-        most[0] = max(most[0], len(running))
+        maximum[0] = max(maximum[0], len(running))
         time.sleep(0.002)
         running.remove(rerun_data)
         ended.append(rerun_data)
 
     monkeypatch.setattr(ScriptRunner, "_run_script", run)
     script_scheduler.install()
-    runner = a_runner()
-    asked = [RerunData(query_string=str(number), is_auto_rerun=number % 2 == 0) for number in range(40)]
-    threads = [threading.Thread(target=runner._run_script, args=(each,)) for each in asked]
+    runner = script_runner()
+    requests = [RerunData(query_string=str(number), is_auto_rerun=number % 2 == 0) for number in range(40)]
+    threads = [threading.Thread(target=runner._run_script, args=(each,)) for each in requests]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(ended) == len(asked)
-    assert most[0] == AT_ONCE
+    assert len(ended) == len(requests)
+    assert maximum[0] == AT_ONCE

@@ -1,4 +1,4 @@
-"""What pages say of set-up while it goes on behind them, and where it could not do something."""
+"""Notices of running, finished, failed and interrupted set-up."""
 
 import re
 from contextlib import nullcontext
@@ -10,7 +10,7 @@ from engine import setup_status
 from engine.setup_status import LANGUAGE_MODEL, TRAINING, VECTORS, Progress
 from tests.pages.reading import figures
 
-UNDER_WAY = Progress(parts=(VECTORS, TRAINING, LANGUAGE_MODEL), over=1, step="5 of 62 functions")
+IN_PROGRESS = Progress(parts=(VECTORS, TRAINING, LANGUAGE_MODEL), over=1, step="5 of 62 functions")
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
 
 
-def going_on(page: AppTest) -> list[tuple[str, int]]:
-    """Sentences beside a bar, as they are read, and how far the bar is, in per cent."""
+def progress_bars(page: AppTest) -> list[tuple[str, int]]:
+    """Return the text and the percentage of each progress bar."""
     bars = [bar.proto for bar in page.get("progress")]
     return [(re.sub(r"\\(.)", r"\1", bar.text), bar.value) for bar in bars]
 
@@ -29,40 +29,40 @@ def warnings(page: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["explore", "runs", "compare"])
-def test_while_it_goes_on_each_page_says_so_and_no_longer_when_it_is_done(open_page, name):
+def test_pages_show_progress_until_set_up_ends(open_page, name):
     with setup_status.alone(lambda: None):
-        setup_status.tell(UNDER_WAY)
+        setup_status.tell(IN_PROGRESS)
         page = open_page(name)
-        ((said, per_cent),) = going_on(page)
-        assert figures(said) == ["1", "3", "5", "62"]
-        assert "training step (5 of 62 functions)" in said
+        ((text, per_cent),) = progress_bars(page)
+        assert figures(text) == ["1", "3", "5", "62"]
+        assert "training step (5 of 62 functions)" in text
         assert per_cent == 33
         setup_status.all_is_there()
     page.run()
-    assert going_on(page) == []
+    assert progress_bars(page) == []
     assert warnings(page) == []
 
 
-@pytest.mark.parametrize("known", [nullcontext, lambda: setup_status.alone(lambda: None)])
-def test_where_nothing_is_missing_nothing_is_said(open_page, known):
-    with known():
+@pytest.mark.parametrize("context", [nullcontext, lambda: setup_status.alone(lambda: None)])
+def test_finished_set_up_has_no_notice(open_page, context):
+    with context():
         page = open_page("runs")
-    assert going_on(page) == []
+    assert progress_bars(page) == []
     assert warnings(page) == []
 
 
-def test_what_failed_is_said_with_what_to_do(open_page):
+def test_failed_part_shows_a_warning_with_the_fix(open_page):
     sentence = "The training step could not be made (ValueError: [LLVM]): `make setup` tries again."
     setup_status.tell(Progress(parts=(VECTORS, TRAINING), over=2, failed={TRAINING: sentence}))
     page = open_page("runs")
-    assert going_on(page) == []
+    assert progress_bars(page) == []
     assert warnings(page) == [sentence]
 
 
-def test_a_set_up_that_was_ended_says_what_is_missing(open_page):
-    setup_status.tell(UNDER_WAY)
+def test_interrupted_set_up_lists_missing_parts(open_page):
+    setup_status.tell(IN_PROGRESS)
     page = open_page("runs")
-    assert going_on(page) == []
-    (said,) = warnings(page)
-    assert "training step, language model" in said
-    assert "word vectors" not in said
+    assert progress_bars(page) == []
+    (text,) = warnings(page)
+    assert "training step, language model" in text
+    assert "word vectors" not in text

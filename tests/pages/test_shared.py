@@ -1,4 +1,4 @@
-"""Links, pictures and sentences, without a page."""
+"""Links, charts and texts of several pages, without opening a page."""
 
 import dataclasses
 import math
@@ -57,20 +57,20 @@ class TestAddress:
             seed=st.integers(0, 2**32 - 1),
         )
     )
-    def test_a_link_opens_what_it_was_made_from(self, config):
-        found, problems = address.read(address.write(config), CORPORA)
+    def test_read_inverts_write(self, config):
+        result, problems = address.read(address.write(config), CORPORA)
         assert problems == []
-        assert address.write(found) == address.write(config)
-        assert found.data_fraction == pytest.approx(config.data_fraction, rel=1e-11)
+        assert address.write(result) == address.write(config)
+        assert result.data_fraction == pytest.approx(config.data_fraction, rel=1e-11)
 
-    def test_a_link_keeps_the_tag_scheme_of_each_platform(self):
+    def test_link_keeps_the_tag_scheme_of_each_silo(self):
         fields = {"corpus": "synthetic + conll2003", "scheme": "bio2,bioes"}
-        found, problems = address.read(fields, CORPORA)
+        result, problems = address.read(fields, CORPORA)
         assert problems == []
-        assert found.schemes == ("bio2", "bioes")
-        assert address.write(found).items() >= fields.items()
+        assert result.schemes == ("bio2", "bioes")
+        assert address.write(result).items() >= fields.items()
 
-    def test_a_link_is_short(self):
+    def test_default_link_has_four_fields(self):
         assert address.write(SimulationConfig()) == {
             "tagger": "bilstm-tddl",
             "corpus": "synthetic",
@@ -102,19 +102,19 @@ class TestAddress:
             ({"scheme": "bio2,bioes"}, "scheme='bio2,bioes'"),
         ],
     )
-    def test_what_cannot_be_used_is_left_out_and_said(self, fields, word):
-        found, (problem,) = address.read(fields | {"epochs": "3"}, CORPORA)
+    def test_invalid_field_is_dropped_with_a_problem(self, fields, word):
+        result, (problem,) = address.read(fields | {"epochs": "3"}, CORPORA)
         assert word in problem
         assert len(problem) < 400
-        assert found == SimulationConfig(training=TrainingConfig(epochs=3))
+        assert result == SimulationConfig(training=TrainingConfig(epochs=3))
 
     @given(st.dictionaries(st.sampled_from([*address.FIELDS, "other"]), st.text(max_size=20)))
-    def test_no_link_breaks_the_page(self, fields):
+    def test_read_accepts_any_fields(self, fields):
         config, problems = address.read(fields, CORPORA)
         assert isinstance(config, SimulationConfig)
         assert len(problems) <= len(fields)
 
-    def test_text_from_outside_is_shown_as_it_is(self):
+    def test_plain_escapes_markup(self):
         shown = address.plain("![x](http://evil) <b> `a` $x$ :red[y]")
         for sign in "![]()<>`$:":
             assert f"\\{sign}" in shown or sign not in shown
@@ -128,15 +128,15 @@ SPENT = PrivacySpent(epsilon=0.734, delta=1e-5, rdp_epsilon=1.03)
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("estimate", "text"),
     [
         (Estimate(40, 10, 123), "about 40 s, between 10 s and 2 min"),
         (Estimate(40, 38, 42), "about 40 s"),
         (Estimate(400, 400, 400, "a Xeon, 64 cores"), "about 7 min on another machine (a Xeon, 64 cores)"),
     ],
 )
-def test_how_long_a_run_may_take(found, said):
-    assert messages.estimate(found) == said
+def test_estimate_text(estimate, text):
+    assert messages.estimate(estimate) == text
 
 
 PREVIEW = Preview(privacy=SPENT, tier="strong", train_sentences=9, steps=9, warnings=(), estimate=None)
@@ -147,19 +147,19 @@ def scored(correct: int, predicted: int, gold: int) -> EntityScores:
     return EntityScores(strict=counts, relaxed=counts, token={})
 
 
-class TestWords:
-    def test_the_answer_is_the_one_that_was_promised(self):
+class TestMessages:
+    def test_answer_has_epsilon_scores_and_interval(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(64, 90, 100))
         text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
         assert figures(text) == ["0.734", "1e-5", "64 %", "71 %", "0.67", "95 %", "0.57", "0.76", "0.82"]
         assert re.findall("ε|δ|F1", text) == ["ε", "δ", "F1"]
 
-    def test_few_names_are_said(self):
+    def test_answer_notes_few_entities(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(36, 36, 36))
         text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
         assert figures(text.partition("F1")[2]) == ["1.00", "95 %", "0.90", "1.00", "36"]
 
-    def test_nothing_found_is_said(self):
+    def test_answer_without_correct_entity(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(0, 0, 100))
         text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
         assert figures(text) == ["0.734", "1e-5", "0"]
@@ -175,31 +175,31 @@ class TestWords:
             (run_of(RunState.FAILED, error="It broke."), [], "failed. It broke."),
         ],
     )
-    def test_every_state_has_a_sentence(self, run, numbers, term):
+    def test_every_state_has_a_text(self, run, numbers, term):
         text = messages.answer(run, PREVIEW, None)
         assert figures(text) == numbers
         assert term in text.replace("\u00a0", " ")
 
-    def test_a_stopped_run_says_how_far_it_came(self):
+    def test_cancelled_run_has_its_progress(self):
         text = messages.answer(run_of(RunState.CANCELLED, progress=0.37), PREVIEW, None)
         assert figures(text)[0] == "37 %"
         assert text.startswith("Stopped")
 
-    def test_features_that_know_the_sentences_are_said_beside_the_scores(self):
-        found = Overlap((10, 4, 8), (2, 0, 6), (0, 0, 0))
-        preview = dataclasses.replace(PREVIEW, overlap=found)
-        nothing = apply_contamination(SPENT, found)
+    def test_answer_notes_contamination(self):
+        result = Overlap((10, 4, 8), (2, 0, 6), (0, 0, 0))
+        preview = dataclasses.replace(PREVIEW, overlap=result)
+        nothing = apply_contamination(SPENT, result)
         final = dataclasses.replace(record(2), privacy=nothing, test=scored(64, 90, 100))
-        said = messages.answer(run_of(RunState.DONE, [final]), preview, None)
-        assert said.startswith("Not private")
-        assert figures(said)[0] == "64 %"
-        assert "6 of 8 test sentences (75.0%)" in said
-        assert "Wikigold" in said
-        assert messages.promise(nothing) == [found.privacy_text]
+        text = messages.answer(run_of(RunState.DONE, [final]), preview, None)
+        assert text.startswith("Not private")
+        assert figures(text)[0] == "64 %"
+        assert "6 of 8 test sentences (75.0%)" in text
+        assert "Wikigold" in text
+        assert messages.promise(nothing) == [result.privacy_text]
         assert "2 of 10 training sentences (20.0%)" in messages.promise(nothing)[0]
         assert messages.assumptions(nothing, SimulationConfig()).startswith("Not private")
 
-    def test_the_promise_names_the_odds(self):
+    def test_guarantee_has_the_attackers_odds(self):
         first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
         assert "at most 75\u00a0%" in first
         assert "no privacy guarantee" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
@@ -213,22 +213,22 @@ class TestWords:
             (2232.03, "**ε = 2,232**, no meaningful guarantee: an attacker can be right 100 % of the time."),
         ],
     )
-    def test_the_odds_have_the_digits_that_say_something(self, epsilon, text):
+    def test_odds_have_significant_digits(self, epsilon, text):
         assert messages.odds(epsilon).replace("\u00a0", " ") == text
 
-    def test_shuffling_shows_the_figure_that_holds(self):
+    def test_shuffled_batches_have_the_valid_epsilon(self):
         spent = dataclasses.replace(SPENT, accountant="exact", epsilon=12.3, poisson_epsilon=0.7)
-        told, printed, _ = messages.promise(spent)[0], *messages.promise(spent)[2:]
-        assert "ε\u00a0=\u00a012.3" in told
-        assert figures(printed) == ["0.7"]
-        assert "not valid" in printed
+        guarantee, poisson, _ = messages.promise(spent)[0], *messages.promise(spent)[2:]
+        assert "ε\u00a0=\u00a012.3" in guarantee
+        assert figures(poisson) == ["0.7"]
+        assert "not valid" in poisson
 
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
-    def test_durations(self, seconds, text):
+    def test_duration_text(self, seconds, text):
         assert messages.duration(seconds) == text
 
 
-def test_what_is_missing_has_no_run_of_todays_engine_done_or_under_way():
+def test_missing_excludes_current_finished_and_active_runs():
     configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(7)]
     states = (RunState.DONE, RunState.QUEUED, RunState.RUNNING, RunState.FAILED, RunState.CANCELLED)
     known = {config: run_of(state) for config, state in zip(configs, states, strict=False)}
@@ -252,70 +252,73 @@ CLOSE = dataclasses.replace(
     looks_counted=4,
     largest_gap=0.00012,
 )
-"""What today's engine measures."""
+"""A noise check with all measurements of the current engine."""
 
 
-def row(opened: str, title: str) -> list[str]:
-    """The cells of the one row of a table whose title has these words, with that title."""
-    (line,) = (line for line in opened.replace("\u00a0", " ").splitlines() if title in line and line.startswith("|"))
+def row(table_text: str, title: str) -> list[str]:
+    """Return the cells of the table row whose title has these words, including the title."""
+    (line,) = (
+        line for line in table_text.replace("\u00a0", " ").splitlines() if title in line and line.startswith("|")
+    )
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def cells(opened: str, title: str) -> list[str]:
-    return row(opened, title)[1:]
+def cells(table_text: str, title: str) -> list[str]:
+    """Return the cells of that row without its title."""
+    return row(table_text, title)[1:]
 
 
 class TestNoiseCheck:
-    def test_a_failed_check_is_said_before_everything_else(self):
+    def test_answer_starts_with_a_failed_check(self):
         last = record(2, faults=("The noise on the weights has 0.0 % of what was planned.",))
         run = run_of(RunState.DONE, [record(0), record(1), last])
-        said = messages.answer(run, PREVIEW, None)
-        assert said.startswith("Not private")
-        assert "noise check failed" in said
-        assert "ε" not in said
+        text = messages.answer(run, PREVIEW, None)
+        assert text.startswith("Not private")
+        assert "noise check failed" in text
+        assert "ε" not in text
         running = run_of(RunState.RUNNING, [record(0), record(1, faults=("It is off.",))])
         assert "not private" in messages.answer(running, PREVIEW, None)
 
-    def test_the_badge_and_what_it_opens(self):
+    def test_label_and_table_of_a_check(self):
         assert messages.check_label(check()) == ":green[Noise check passed]"
         assert messages.check_label(check("It is off.")) == ":red[Noise check failed]"
-        opened = "\n".join(messages.check_paragraphs(check("It is off.")))
-        assert cells(opened, "each weight, σ · C") == ["1.4998", "1.5 ± 0.005"]
-        assert cells(opened, "gradient norm of 80 sentences") == ["1.5", "at most 1.5"]
-        assert "- It is off." in opened
+        table_text = "\n".join(messages.check_paragraphs(check("It is off.")))
+        assert cells(table_text, "each weight, σ · C") == ["1.4998", "1.5 ± 0.005"]
+        assert cells(table_text, "gradient norm of 80 sentences") == ["1.5", "at most 1.5"]
+        assert "- It is off." in table_text
 
-    def test_what_was_looked_at_is_told_layer_by_layer(self):
-        opened = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
-        assert cells(opened, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
-        assert cells(opened, "Measurements of each weight") == ["34 or more", ""]
-        assert cells(opened, "normal distribution") == ["0.021 %", "near 0"]
-        assert cells(opened, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
-        assert cells(opened, "largest difference") == ["0.00012 clip norms", "0"]
-        assert figures(row(opened, "largest difference")[0]) == ["6", "4"]
-        assert "once in a million" in opened
-        assert "clipping at 6 of 55 steps" in opened
-        assert "engine 5" not in opened
+    def test_check_lists_each_layer(self):
+        table_text = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
+        assert cells(table_text, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
+        assert cells(table_text, "Measurements of each weight") == ["34 or more", ""]
+        assert cells(table_text, "normal distribution") == ["0.021 %", "near 0"]
+        assert cells(table_text, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
+        assert cells(table_text, "largest difference") == ["0.00012 clip norms", "0"]
+        assert figures(row(table_text, "largest difference")[0]) == ["6", "4"]
+        assert "once in a million" in table_text
+        assert "clipping at 6 of 55 steps" in table_text
+        assert "engine 5" not in table_text
         lines = "\n".join(check_lines(CLOSE))
         assert lines.startswith("Noise check passed, 55 steps measured")
         assert "Limits of the check:" in lines
 
-    def test_sums_that_rounding_hides_are_not_called_equal(self):
-        opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
-        assert cells(opened, "largest difference")[0] == "hidden by rounding"
-        assert figures(row(opened, "largest difference")[0]) == ["6", "0"]
+    def test_sums_hidden_by_rounding_are_not_called_equal(self):
+        table_text = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
+        assert cells(table_text, "largest difference")[0] == "hidden by rounding"
+        assert figures(row(table_text, "largest difference")[0]) == ["6", "0"]
 
-    def test_the_check_of_engine_5_says_what_it_did_not_look_at(self):
-        for said in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):
-            assert "not on all weights" in said
-            assert "batches above 64 sentences" in said
-            assert "once in a million" not in said
+    def test_check_of_engine_5_states_its_limits(self):
+        for text in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):
+            assert "not on all weights" in text
+            assert "batches above 64 sentences" in text
+            assert "once in a million" not in text
 
-    def test_whole_clients_have_blind_spots_of_their_own(self):
-        opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
-        assert "clips each update as received" in opened
-        assert "clipping at" not in opened
+    def test_client_level_check_states_its_limits(self):
+        table_text = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
+        assert "clips each update as received" in table_text
+        assert "clipping at" not in table_text
 
-    def test_what_tests_of_sabotage_do_not_see_is_told(self):
+    def test_check_states_undetectable_faults(self):
         lines = "\n".join(check_lines(CLOSE))
         assert "does not detect noise truncated beyond four standard deviations" in lines
         assert (
@@ -328,19 +331,19 @@ class TestNoiseCheck:
             check_lines(dataclasses.replace(CLOSE, unit="client"))
         )
 
-    def test_noise_that_rounding_hides_has_not_passed_in_a_shell(self):
+    def test_noise_hidden_by_rounding_has_not_passed_on_the_command_line(self):
         hidden = dataclasses.replace(CLOSE, noise_std=None, layers=())
-        said = check_lines(hidden)[0]
-        assert said.startswith("Noise check not possible")
-        assert "rounding" in said
-        assert figures(said) == ["55"]
+        text = check_lines(hidden)[0]
+        assert text.startswith("Noise check not possible")
+        assert "rounding" in text
+        assert figures(text) == ["55"]
 
-    def test_noise_that_rounding_hides_is_not_called_measured(self):
+    def test_noise_hidden_by_rounding_is_not_measurable(self):
         hidden = check(noise_std=None)
         assert messages.check_label(hidden) == "Noise not measurable"
         assert "cannot be measured" in "\n".join(messages.check_paragraphs(hidden))
 
-    def test_a_failed_run_is_drawn_where_nothing_is_private(self):
+    def test_failed_run_is_drawn_at_infinite_epsilon(self):
         nothing = dataclasses.replace(record(2).privacy, epsilon=math.inf)
         last = dataclasses.replace(record(2, faults=("It is off.",)), privacy=nothing)
         assert [point.epsilon for point in curves.path([record(0), record(1), last])] == [math.inf] * 3
@@ -349,12 +352,12 @@ class TestNoiseCheck:
 class TestSpeed:
     STEP: ClassVar = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
 
-    def test_the_answer_gives_both_ratios(self):
-        said = speed.step_answer(self.STEP, "Some Processor")
-        assert {"0.20", "80"} <= set(figures(said))
-        assert "Keras" in said
+    def test_answer_has_both_ratios(self):
+        text = speed.step_answer(self.STEP, "Some Processor")
+        assert {"0.20", "80"} <= set(figures(text))
+        assert "Keras" in text
 
-    def test_what_is_said_of_speed_names_the_processor(self):
+    def test_texts_name_the_processor(self):
         rows = [{"floor_ms": 3.0, "ms": 5.0}]
         assert "Some Processor" in speed.step_answer(self.STEP, "Some Processor")
         assert "60 to 60 %" in speed.floor_sentence(rows, 192.4, "Some Processor")
@@ -362,36 +365,36 @@ class TestSpeed:
             rows, 192.4, "Some Processor"
         )
 
-    def test_only_what_was_measured_is_shown_the_quickest_first(self):
+    def test_bars_are_measured_values_in_ascending_order(self):
         assert [bar.value for bar in speed.step_bars(self.STEP)] == [8.0, 40.0, 640.0]
         assert speed.step_rows(self.STEP)[1]["÷ ours, private"] == 5.0
 
-    def test_pictures_hold_their_values(self):
+    def test_charts_have_their_values(self):
         rows = [{"batch": 32, "us_per_token": 12.0}, {"batch": 4096, "us_per_token": 11.0}]
         assert list(speed.growth(rows, "batch", title="sentences", key="k").data[0].y) == [12.0, 11.0]
         assert speed.bars(speed.step_bars(self.STEP), unit="ms", key="k").data[0].x[0] == 8.0
 
 
-class TestPictures:
+class TestUtilityChart:
     LIVE = tuple(record(number, of=9) for number in range(4))
 
-    def draw(self, records, finished=(), planned=5.0, **options):
+    def chart(self, records, finished=(), planned=5.0, **options):
         points = curves.path(records), curves.finish(records), curves.tradeoff(finished)
         return charts.utility_by_epsilon(*points, planned=planned, key="k", **{"running": True} | options)
 
     def trace(self, figure, name):
         return next(trace for trace in figure.data if trace.name == name)
 
-    def test_the_current_run_moves_along_a_logarithmic_axis(self):
-        figure = self.draw(self.LIVE)
+    def test_current_run_is_on_a_logarithmic_axis(self):
+        figure = self.chart(self.LIVE)
         f1 = self.trace(figure, "F1, this run")
         assert list(f1.x) == pytest.approx([math.log10(0.5 * (number + 1)) for number in range(4)])
         assert list(f1.y) == pytest.approx([6 / 11] * 4)
         assert figure.layout.uirevision == "k"
 
-    def test_no_privacy_has_its_own_place_right_of_everything(self):
+    def test_infinite_epsilon_is_right_of_finite_values(self):
         without = [dataclasses.replace(each, privacy=PrivacySpent(epsilon=math.inf, delta=1e-5)) for each in self.LIVE]
-        figure = self.draw(without, planned=math.inf)
+        figure = self.chart(without, planned=math.inf)
         places = list(self.trace(figure, "F1, this run").x)
         tick = figure.layout.xaxis.tickvals[list(figure.layout.xaxis.ticktext).index("∞")]
         finite = [
@@ -402,39 +405,39 @@ class TestPictures:
         assert max(places) < figure.layout.xaxis.range[1]
         assert tick > max(finite)
 
-    def test_the_axis_does_not_jump_while_a_run_goes_on(self):
-        ranges = {tuple(self.draw(self.LIVE[:count]).layout.xaxis.range) for count in range(5)}
+    def test_axis_range_is_constant_during_a_run(self):
+        ranges = {tuple(self.chart(self.LIVE[:count]).layout.xaxis.range) for count in range(5)}
         assert len(ranges) == 1
 
-    def test_the_pointer_shows_everything(self):
-        text = self.trace(self.draw(self.LIVE), "F1, this run").text[0]
+    def test_hover_text_has_all_values(self):
+        text = self.trace(self.chart(self.LIVE), "F1, this run").text[0]
         for part in ("ε = 0.5", "P 0.6", "R 0.5", "F1 0.545", "step 1 of 9", "loss 1.5", "clipped 25%"):
             assert part in text
 
-    def test_metrics_differ_without_colour(self):
-        figure = self.draw(self.LIVE)
+    def test_metrics_differ_in_symbol_and_dash(self):
+        figure = self.chart(self.LIVE)
         traces = [self.trace(figure, f"{name}, this run") for name in ("Precision", "Recall", "F1")]
         assert len({trace.marker.symbol for trace in traces}) == 3
         assert len({trace.line.dash for trace in traces}) == 3
         assert len({trace.line.color for trace in traces}) == 3
 
-    def test_finished_runs_stand_behind(self):
+    def test_finished_runs_have_a_trace(self):
         done = dataclasses.replace(
             run_of(RunState.DONE, [record(number) for number in range(3)]), provenance=provenance()
         )
-        figure = self.draw(self.LIVE, [done])
+        figure = self.chart(self.LIVE, [done])
         behind = self.trace(figure, "F1, finished")
         assert list(behind.x) == pytest.approx([math.log10(1.5)])
         assert "your run 2026-11-21" in behind.text[0]
 
-    def test_an_end_replaces_the_goal(self):
+    def test_final_result_replaces_the_target(self):
         records = [record(number) for number in range(3)]
-        assert any("final ε" in note.text for note in self.draw(self.LIVE).layout.annotations)
-        assert not any("final ε" in note.text for note in self.draw(records, running=False).layout.annotations)
-        star = self.trace(self.draw(records, running=False), "F1, this run, test set")
+        assert any("final ε" in note.text for note in self.chart(self.LIVE).layout.annotations)
+        assert not any("final ε" in note.text for note in self.chart(records, running=False).layout.annotations)
+        star = self.trace(self.chart(records, running=False), "F1, this run, test set")
         assert star.marker.symbol == "star"
 
-    def test_types_are_drawn_with_what_they_were_without_privacy(self):
+    def test_entity_types_have_the_non_private_f1(self):
         types = curves.by_type(scored(3, 5, 6), scored(6, 6, 6))
         figure = charts.f1_by_type(types, private=True, key="k")
         assert list(figure.data[0].x) == pytest.approx([6 / 11])
@@ -442,20 +445,20 @@ class TestPictures:
         assert len(charts.f1_by_type(types, private=False, key="k").data) == 1
 
 
-def test_rows_hold_all_records_and_the_test_scores():
+def test_rows_have_all_records_and_the_test_scores():
     rows = curves.rows([record(number) for number in range(3)])
     assert [row["part"] for row in rows] == ["validation"] * 3 + ["test"]
     assert rows[-1]["f1"] == pytest.approx(8 / 11)
 
 
 @pytest.mark.parametrize(
-    ("neighbouring", "accountant", "wanted"),
+    ("neighbouring", "accountant", "expected"),
     [
         ("add or remove one", "pld", "whether one more client took part"),
         ("replace all that one client has", "exact", "which of two sets of sentences one client has"),
     ],
 )
-def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, accountant, wanted):
+def test_client_level_guarantee_differs_from_sentence_level(neighbouring, accountant, expected):
     spent = PrivacySpent(
         epsilon=2.0,
         delta=1e-5,
@@ -464,7 +467,7 @@ def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, ac
         accountant=accountant,
         rdp_epsilon=2.5,
     )
-    said = " ".join(messages.promise(spent))
-    assert wanted in said
-    assert "every other training sentence" not in said
-    assert ("Rényi" in said) == (accountant == "pld")
+    text = " ".join(messages.promise(spent))
+    assert expected in text
+    assert "every other training sentence" not in text
+    assert ("Rényi" in text) == (accountant == "pld")

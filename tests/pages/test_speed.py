@@ -17,16 +17,16 @@ def page(open_page, settings):
     return lambda published: open_page("speed", replace(settings, published=published))
 
 
-def said(elements) -> str:
+def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "")
 
 
 def test_measurements_are_shown_with_their_command(page):
     test = page(Settings.from_environment().published)
-    assert "a private training step takes" in said(test.markdown)
+    assert "a private training step takes" in texts(test.markdown)
     assert len(test.metric) == 4
     for name in NAMES:
-        assert f"python -m benchmarks.{name} --save" in said(test.caption)
+        assert f"python -m benchmarks.{name} --save" in texts(test.caption)
     assert not test.info
     assert not test.warning
 
@@ -51,19 +51,19 @@ def test_each_section_names_its_processor_before_its_figures(page):
 
 def test_missing_measurements_name_their_command(page, tmp_path):
     test = page(tmp_path)
-    assert "Run `python -m benchmarks.step --save`" in said(test.info)
+    assert "Run `python -m benchmarks.step --save`" in texts(test.info)
     assert len(test.info) == len(NAMES)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"created": 1}', "[" * 100_000])
-def test_a_broken_file_counts_as_not_measured(page, tmp_path, content):
+def test_broken_file_counts_as_not_measured(page, tmp_path, content):
     (tmp_path / "speed").mkdir()
     (tmp_path / "speed" / "step.json").write_text(content)
     assert len(page(tmp_path).info) == len(NAMES)
 
 
-def test_a_file_without_its_values_shows_a_warning(page, tmp_path):
+def test_file_without_its_values_shows_a_warning(page, tmp_path):
     about = {"created": "2026-11-21", "machine": "m", "command": "c", "engine_version": "3"}
     (tmp_path / "speed").mkdir()
     (tmp_path / "speed" / "step.json").write_text(json.dumps(about | {"keras_ms": 3}))
-    assert "cannot be shown (KeyError" in said(page(tmp_path).warning)
+    assert "cannot be shown (KeyError" in texts(page(tmp_path).warning)

@@ -1,4 +1,4 @@
-"""No raw name where people read, and none of today's names without a title."""
+"""Every name of the engine has a title, and titles have no raw names."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_every_name_of_the_engine_has_a_title():
         assert set(table) == set(names)
 
 
-def test_corpora_are_called_as_in_the_catalogue(settings):
+def test_corpora_have_their_catalogue_titles(settings):
     for info in catalogue(settings):
         assert titles.corpus(info.name) == info.title
     assert titles.corpus("my-case-notes") == "case-notes"
@@ -48,26 +48,26 @@ def test_corpora_are_called_as_in_the_catalogue(settings):
         ),
     ],
 )
-def test_a_setting_is_told_by_what_is_not_the_default(fields, title):
+def test_setting_title_has_the_non_default_fields(fields, title):
     assert titles.setting(SimulationConfig.from_flat(fields)) == title
 
 
-def test_good_practice_has_no_raw_name_in_its_title():
-    said = titles.setting(recommended_settings.recommended_settings("conll2003", 14_041, 3.0))
+def test_title_of_recommended_settings_has_no_raw_name():
+    title_text = titles.setting(recommended_settings.recommended_settings("conll2003", 14_041, 3.0))
     assert (
         "Linear, CRF, σ = 1.48 · CoNLL-2003 English news · Public NER tagger · context window 2 · constrained decoding"
-        in said
+        in title_text
     )
-    assert not re.search(r"conll2003|linear-crf|True|False|_|\bnames\b", said)
+    assert not re.search(r"conll2003|linear-crf|True|False|_|\bnames\b", title_text)
 
 
-def test_settings_that_differ_have_titles_that_differ():
+def test_different_settings_have_different_titles():
     changed = {
         "data_fraction": 0.5, "embeddings": "en_core_web_lg", "features": "shapes", "hidden_size": 7, "batch_size": 8,
         "learning_rate": 0.5, "epochs": 2.0, "averaging": 0.5, "delta": 1e-6, "sampling": "shuffle", "loss": "sum",
         "clipping": "per-layer", "noise_source": "system", "clients": 2, "rounds": 2, "schedule": "incremental",
         "optimiser": "adam", "well_formed": True, "scheme": "bioes", "clip_norm": 0.5,
     }  # fmt: skip
-    said = {titles.setting(SimulationConfig.from_flat({name: value})) for name, value in changed.items()}
-    assert len(said) == len(changed)
+    different = {titles.setting(SimulationConfig.from_flat({name: value})) for name, value in changed.items()}
+    assert len(different) == len(changed)
     assert all(titles.heading(name) for name in FLAT)

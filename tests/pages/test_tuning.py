@@ -38,22 +38,22 @@ def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "")
 
 
-def test_the_page_without_a_search_shows_the_command_for_one(open_page):
+def test_page_without_a_search_shows_its_command(open_page):
     test = open_page("tuning")
     assert "No hyperparameter search is saved yet" in test.markdown[0].value
     assert test.code[0].value.startswith("python -m engine tune --epsilon 3")
 
 
-def test_a_search_is_shown_with_its_privacy_cost(open_page, settings):
+def test_search_is_shown_with_its_privacy_cost(open_page, settings):
     tuning_studies.write(STUDY, settings.home)
     test = open_page("tuning")
     assert figures(test.markdown[0].value) == ["2", "3", "0.50"]
-    said = test.info[0].value.replace("\\", "")
-    assert "CoNLL-2003 English news" in said
-    assert "no privacy cost" in said
-    released, trials = said.index("5 releases"), said.index("2 trials")
-    assert {"3", "7.5", "1e-5"} <= set(figures(said[released:]))
-    assert figures(said[trials:])[:5] == ["2", "6", "2e-5", "4.5", "1e-5"]
+    text = test.info[0].value.replace("\\", "")
+    assert "CoNLL-2003 English news" in text
+    assert "no privacy cost" in text
+    released, trials = text.index("5 releases"), text.index("2 trials")
+    assert {"3", "7.5", "1e-5"} <= set(figures(text[released:]))
+    assert figures(text[trials:])[:5] == ["2", "6", "2e-5", "4.5", "1e-5"]
     assert "public data that needs no protection" in texts(test.markdown)
     assert "selected on CoNLL-2003's validation set" in texts(test.caption)
     frame = test.dataframe[0].value
@@ -62,13 +62,13 @@ def test_a_search_is_shown_with_its_privacy_cost(open_page, settings):
     assert test.code[0].value.endswith("--trials 4")
 
 
-def test_a_search_on_the_target_corpus_has_a_privacy_cost(open_page, settings):
-    looked = dataclasses.replace(STUDY, shared=14_041, budget=20.0, order=4.5, seeds=5)
-    tuning_studies.write(looked, settings.home)
+def test_search_on_the_target_corpus_has_a_privacy_cost(open_page, settings):
+    study = dataclasses.replace(STUDY, shared=14_041, budget=20.0, order=4.5, seeds=5)
+    tuning_studies.write(study, settings.home)
     test = open_page("tuning")
-    said = test.info[0].value.replace("\\", "")
-    assert "(ε = 20, δ = 1e-5)" in said
-    assert "nothing" not in said
+    text = test.info[0].value.replace("\\", "")
+    assert "(ε = 20, δ = 1e-5)" in text
+    assert "nothing" not in text
     assert "needs no protection" not in texts(test.markdown)
 
 
