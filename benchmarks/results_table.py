@@ -75,9 +75,9 @@ def open_questions() -> str:
     rows = []
     for variant in (*diagnosis.crf(), *diagnosis.phases()):
         result = diagnosis.measure(variant, app.queries.find)
-        epsilon = (
-            "none" if variant.kind == diagnosis.WHAT_IF else epsilon_text(result.epsilon) if result.epsilon else ""
-        )
+        epsilon = epsilon_text(result.epsilon) if result.epsilon else ""
+        if variant.kind == diagnosis.COUNTERFACTUAL:
+            epsilon = "none"
         f1 = result.entity.f1.text if result.entity else ""
         rows.append((variant.group, variant.name, variant.kind, f1, epsilon, result.seeds_text))
     return markdown(("question", "variant", "kind", "entity-level F1", "ε", "seeds"), rows)
@@ -199,7 +199,7 @@ TABLES = {
     "figures": readme_figures.table,
     "results": table,
     "paper": paper_tables,
-    "mends": open_questions,
+    "open-questions": open_questions,
     "ladder": ablation,
     "federated": federated,
     "medical": medical,

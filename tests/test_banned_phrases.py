@@ -27,3 +27,16 @@ def test_read_returns_the_newest_changelog_section(tmp_path):
 def test_files_include_sources_and_documents():
     names = {path.relative_to(banned_phrases.ROOT).as_posix() for path in banned_phrases.files()}
     assert {"app.py", "README.md", "Makefile", "docs/security.md", "tests/conftest.py", ".ci/run"} <= names
+
+
+def test_only_exempt_phrases_of_a_file_are_accepted():
+    texts = {"a.py": "x\nNobody mends it", "b.py": "nobody"}
+    lines = list(banned_phrases.problems(texts, {"a.py": {"nobody": "stored value"}}))
+    assert [line.partition(" is ")[0] for line in lines] == ["a.py:2: 'mends'", "b.py:1: 'nobody'"]
+
+
+def test_unused_exemptions_are_reported():
+    exemptions = {"a.py": {"anew": "stored value", "mend": "stored value"}, "gone.py": {"anew": "stored value"}}
+    lines = list(banned_phrases.problems({"a.py": "mend"}, exemptions))
+    assert [line.partition(":")[0] for line in lines] == ["a.py", "gone.py"]
+    assert "'anew'" in lines[0]

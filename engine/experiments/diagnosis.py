@@ -14,8 +14,8 @@ from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.seed_aggregates import OverSeeds, over_seeds
 from engine.records import Run
 
-BASE, MEND, WHAT_IF = "as in the paper", "mend", "what if"
-"""Types of variants. A what-if run is a counterfactual with a bug; its table never calls it private."""
+BASE, FIX, COUNTERFACTUAL = "as in the paper", "fix", "counterfactual"
+"""Types of variants. A counterfactual run has a bug; tables never call it private."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Variant:
     Attributes:
         name: label in tables.
         group: variants of one group differ from its base in few fields.
-        kind: ``BASE``, ``MEND`` (a fix) or ``WHAT_IF`` (a counterfactual).
+        kind: ``BASE``, ``FIX`` or ``COUNTERFACTUAL``.
         why: its purpose, in a sentence.
         config: its configuration, with seed 0.
     """
@@ -80,12 +80,12 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
             Variant(
                 "noise not applied",
                 group,
-                WHAT_IF,
+                COUNTERFACTUAL,
                 "Gradients are clipped, but the noise does not reach the weights.",
                 jana_biemann_2021.counterfactuals(corpus)[f"{group}, clipped, noise not applied"],
             ),
             Variant("σ = 1", group, BASE, "The paper settings.", _config(start)),
-            *(Variant(name, group, MEND, why, _config(start, **changes)) for name, (why, changes) in _ONE_HAND.items()),
+            *(Variant(name, group, FIX, why, _config(start, **changes)) for name, (why, changes) in _ONE_HAND.items()),
         ]
     return variants
 
@@ -104,7 +104,7 @@ def phases(corpus: str = "conll2003") -> list[Variant]:
         Variant(
             "noise not applied",
             "phases",
-            WHAT_IF,
+            COUNTERFACTUAL,
             "Gradients are clipped, but the noise does not reach the weights.",
             faults["phases, clipped, noise not applied"],
         ),
@@ -112,11 +112,11 @@ def phases(corpus: str = "conll2003") -> list[Variant]:
         Variant(
             "noise for batch size 1",
             "phases",
-            WHAT_IF,
+            COUNTERFACTUAL,
             "The noise is not divided by the batch size of 32, so it is 32 times as large.",
             faults["phases, noise scaled for batch size 1"],
         ),
-        *(Variant(name, "phases", MEND, why, _config(start, **changes)) for name, (why, changes) in _IN_PHASES.items()),
+        *(Variant(name, "phases", FIX, why, _config(start, **changes)) for name, (why, changes) in _IN_PHASES.items()),
     ]
 
 

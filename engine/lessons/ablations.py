@@ -191,8 +191,8 @@ FAULTS = {
         ),
         Ablation(
             name="chance",
-            title="sampling by chance",
-            instead="batches in turn from a shuffled list, not Poisson sampling",
+            title="Poisson sampling",
+            instead="batches in turn from a shuffled list",
             figure=_SIZES,
             turns=True,
         ),

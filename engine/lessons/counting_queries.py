@@ -32,7 +32,7 @@ QUESTIONS = {
     "organisation": "mention an organisation",
     "place": "mention a place",
     "date": "give a date",
-    "person": "name somebody",
+    "person": "name a person",
 }
 KINDS = ("hospital", "other org.", "place", "date", "none")
 """Kinds of letters: the first of these that a letter mentions."""

@@ -117,7 +117,7 @@ class Release:
 _GRAIN = {"day": 1, "month": 30, "year": 365, "none": 0}
 
 DEFENCES = {
-    "as it was": Release(),
+    "unchanged": Release(),
     "dates by month": Release(dates="month"),
     "dates by year": Release(dates="year"),
     "no dates": Release(dates="none"),

@@ -189,7 +189,7 @@ def _figure6(rows: Sequence[Row]) -> list[str]:
 def _private(rows: Sequence[Row]) -> list[str]:
     sentences = []
     silent = _trained(
-        [row for row in rows if row.cell.setting["protects"] == fedner_2020.NOBODY], fedner_2020.ALONE_AS_OFTEN
+        [row for row in rows if row.cell.setting["protects"] == fedner_2020.UNPROTECTED], fedner_2020.ALONE_AS_OFTEN
     )
     for scope in (fedner_2020.SENTENCE, fedner_2020.PLATFORM):
         for epsilon in fedner_2020.EPSILONS:

@@ -1,4 +1,4 @@
-"""What a corpus holds, part by part, and what of it others hold too."""
+"""Statistics of a corpus by part, and its overlap with other corpora."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,13 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Part:
-    """sentences, tokens: how many. names: how many of each type."""
+    """Statistics of one part of a corpus.
+
+    Attributes:
+        sentences: Number of sentences.
+        tokens: Number of tokens.
+        names: Number of entities by type.
+    """
 
     sentences: int
     tokens: int
@@ -23,9 +29,14 @@ class Part:
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """parts: train, validation, test. left_out: mentions without tags, by reason. shared: how many of its sentences, of
-    ``apart.LEAST_WORDS`` words at least, stand in each of the other corpora that are here; those with none are left
-    out. repeated: how many of its test sentences stand in its training part too."""
+    """Statistics of a corpus. Overlaps count sentences of at least ``contamination.LEAST_WORDS`` words.
+
+    Attributes:
+        parts: Statistics by part: train, validation, test.
+        left_out: Number of mentions without tags, by reason.
+        shared: Number of its sentences that are also in another available corpus, by corpus; zeros are omitted.
+        repeated: Number of its test sentences that are also in its training set.
+    """
 
     parts: Mapping[str, Part]
     left_out: Mapping[str, int]
@@ -34,28 +45,32 @@ class CorpusStatistics:
 
 
 def compute_statistics(name: str, settings: Settings) -> CorpusStatistics:
-    """Read a corpus and all others that are here. Raises CorpusError."""
+    """Read a corpus and all other available corpora.
+
+    Raises:
+        CorpusError: If a corpus cannot be read.
+    """
     whole = corpora.resolve(name, settings).load()
     long = [
-        each
+        sentence
         for part in _parts(whole).values()
-        for each in part
-        if contamination.words(each.tokens) >= contamination.LEAST_WORDS
+        for sentence in part
+        if contamination.words(sentence.tokens) >= contamination.LEAST_WORDS
     ]
-    own = [contamination.checksum(each.tokens) for each in long]
+    own = [contamination.checksum(sentence.tokens) for sentence in long]
     shared = {}
     for info in corpora.catalogue(settings):
         if info.available and info.name != name:
             other = _parts(corpora.resolve(info.name, settings).load())
-            there = {contamination.checksum(each.tokens) for part in other.values() for each in part}
-            shared[info.name] = sum(each in there for each in own)
-    trained = {contamination.checksum(each.tokens) for each in whole.train}
-    tested = [each for each in whole.test if contamination.words(each.tokens) >= contamination.LEAST_WORDS]
+            checksums = {contamination.checksum(sentence.tokens) for part in other.values() for sentence in part}
+            shared[info.name] = sum(checksum in checksums for checksum in own)
+    trained = {contamination.checksum(sentence.tokens) for sentence in whole.train}
+    tested = [sentence for sentence in whole.test if contamination.words(sentence.tokens) >= contamination.LEAST_WORDS]
     return CorpusStatistics(
         parts={part: _counted(sentences) for part, sentences in _parts(whole).items()},
         left_out=whole.left_out,
         shared={other: number for other, number in shared.items() if number},
-        repeated=sum(contamination.checksum(each.tokens) in trained for each in tested),
+        repeated=sum(contamination.checksum(sentence.tokens) in trained for sentence in tested),
     )
 
 
@@ -64,5 +79,5 @@ def _parts(whole: Corpus) -> dict[str, tuple[Sentence, ...]]:
 
 
 def _counted(sentences: tuple[Sentence, ...]) -> Part:
-    names = Counter(tag[2:] for each in sentences for tag in each.tags if tag.startswith("B-"))
-    return Part(len(sentences), sum(len(each.tokens) for each in sentences), dict(sorted(names.items())))
+    names = Counter(tag[2:] for sentence in sentences for tag in sentence.tags if tag.startswith("B-"))
+    return Part(len(sentences), sum(len(sentence.tokens) for sentence in sentences), dict(sorted(names.items())))

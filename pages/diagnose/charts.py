@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from engine.experiments.diagnosis import WHAT_IF
+from engine.experiments.diagnosis import COUNTERFACTUAL
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.experiments.statistics import ScoreSpread
 from engine.records import Run
@@ -136,7 +136,9 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
                 mode="markers",
                 name=group,
                 marker={
-                    "symbol": [symbol + ("-open" if result.variant.kind == WHAT_IF else "") for result in scored],
+                    "symbol": [
+                        symbol + ("-open" if result.variant.kind == COUNTERFACTUAL else "") for result in scored
+                    ],
                     "size": 12,
                     "color": _COLOURS[group],
                     "line": {"width": 2, "color": _COLOURS[group]},

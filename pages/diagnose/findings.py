@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiments.diagnosis import MEND, WHAT_IF, Variant, noise_walk
+from engine.experiments.diagnosis import COUNTERFACTUAL, FIX, Variant, noise_walk
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.experiments.statistics import Spread
 from engine.records import RoundRecord, Run
@@ -69,7 +69,7 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
 
 
 def _epsilon(result: Tried) -> str:
-    if result.variant.kind == WHAT_IF:
+    if result.variant.kind == COUNTERFACTUAL:
         return "none"
     return epsilon_text(result.measured.epsilon) if result.measured.epsilon is not None else ""
 
@@ -169,7 +169,7 @@ def _size(result: Tried) -> str:
 def _fixes(tried: Sequence[Tried]) -> str:
     """Return a sentence on the fixes by effect; a difference counts if it exceeds twice its standard error."""
     base = next((result.f1 for result in tried if result.variant.name == NOISY), None)
-    scored = [(result, result.f1) for result in tried if result.variant.kind == MEND and result.f1]
+    scored = [(result, result.f1) for result in tried if result.variant.kind == FIX and result.f1]
     if not base or not scored:
         return "No fix has been run yet."
     effects: dict[str, list[str]] = {"improves F1": [], "not significant": [], "lowers F1": []}

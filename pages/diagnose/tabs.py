@@ -69,7 +69,7 @@ def phases(app: Application, corpus: str) -> None:
     variants = diagnosis.phases(corpus)
     available = existing_runs(app, variants)
     tried = [Tried(variant, diagnosis.measure(variant, available.get)) for variant in variants]
-    compared = [variant for variant in variants if variant.kind != diagnosis.MEND]
+    compared = [variant for variant in variants if variant.kind != diagnosis.FIX]
     by_phase = {
         variant.name: [
             diagnosis.measure(variant, available.get, number + 1) for number in range(variant.config.federation.rounds)
@@ -89,7 +89,7 @@ def phases(app: Application, corpus: str) -> None:
     show(figure, key="phases", label="F1 after each phase, reported and measured")
     if metric != "published":
         st.caption(f"The paper reports token-level scores. Choose “{METRICS['published']}” to compare them with ours.")
-    show(diagnose_charts.variants(tried, key=f"mends-{corpus}"), key="mends", label="F1 at the end by setting")
+    show(diagnose_charts.variants(tried, key=f"fixes-{corpus}"), key="fixes", label="F1 at the end by setting")
     answer(app, tried, "run-phases")
 
 

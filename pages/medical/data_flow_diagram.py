@@ -5,7 +5,7 @@ All text in it is fixed; it has no user input, so nothing needs escaping.
 
 from collections.abc import Sequence
 
-from engine.experiments.papers.fedner_2020 import NOBODY, PLATFORM, SENTENCE
+from engine.experiments.papers.fedner_2020 import PLATFORM, SENTENCE, UNPROTECTED
 from engine.experiments.shared_parameters import Part, sent
 
 _TITLES = {
@@ -17,7 +17,7 @@ _TITLES = {
 }
 """Titles of the layers of a model."""
 _GUARANTEES = {
-    NOBODY: (
+    UNPROTECTED: (
         "<b>No privacy guarantee.</b> Sentences stay in the silo. Still, an attacker can reconstruct words exactly "
         "from the gradient of a small batch (Petrov et al. 2024)."
     ),

@@ -30,7 +30,7 @@ _TAGGERS = {
     fedner_2020.TAGGER: "FedNER: characters, convolution, LSTM",
 }
 _SCOPES = {
-    fedner_2020.NOBODY: "none (no noise)",
+    fedner_2020.UNPROTECTED: "none (no noise)",
     fedner_2020.SENTENCE: "sentence",
     fedner_2020.PLATFORM: "silo (all its data)",
 }
@@ -50,7 +50,7 @@ def show(app: Application) -> None:
     parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda index: len(types[index])))
     inputs = "Word vectors" if config.features == "vectors" else "Word vectors and vectors of a public language model"
     whole = fedner_2020.PLATFORM if config.privacy.kind.client_level else fedner_2020.SENTENCE
-    scope = whole if config.privacy.private else fedner_2020.NOBODY
+    scope = whole if config.privacy.private else fedner_2020.UNPROTECTED
     each_step = config.federation.schedule == "gradients"
     st.html(diagram(parts, inputs, scope, each_step=each_step, together=config.federation.together))
     if common := _in_common(app, config.corpus):

@@ -25,6 +25,10 @@ OPTIONS = {
             ("replace", "one {unit} exchanged for another"),
         )
     },
+    "l1_published": {"as it was": "unchanged"},
+    "l3_ask": {"name somebody": "person"},
+    "l6_missing": {"sampling by chance": "chance"},
+    "l7_view": {"Names found": "Entities found"},
 }
 """Options by the link's parameter up to its first hyphen, and by the label of version 0.7.0 or older."""
 

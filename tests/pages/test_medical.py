@@ -94,19 +94,23 @@ def test_chart_has_a_trace_for_each_training_method_and_reported_scores() -> Non
 @pytest.mark.parametrize("scope", fedner_2020.SCOPES)
 def test_diagram_without_noise_claims_no_privacy_guarantee(scope: str) -> None:
     text = diagram(PARTS, "Word vectors", scope, each_step=scope != fedner_2020.PLATFORM)
-    assert ("No privacy guarantee" in text) == (scope == NO_PRIVACY)
-    assert ("ε bounds what" in text) == (scope != NO_PRIVACY)
-    assert ("noise" in text) == (scope != NO_PRIVACY)
+    assert ("No privacy guarantee" in text) == (scope == fedner_2020.UNPROTECTED)
+    assert ("ε bounds what" in text) == (scope != fedner_2020.UNPROTECTED)
+    assert ("noise" in text) == (scope != fedner_2020.UNPROTECTED)
     assert ("over <b>all</b> layers" in text) == (scope == fedner_2020.SENTENCE)
     assert text.count("private</b>") == text.count("shared ⇢</b>") == 1
     assert "77,312 weights, 0.31 MB" in text
 
 
 def test_diagram_follows_the_shared_layers() -> None:
-    alone = diagram([replace(part, leaves=False) for part in PARTS], "Word vectors", NO_PRIVACY, each_step=True)
+    alone = diagram(
+        [replace(part, leaves=False) for part in PARTS], "Word vectors", fedner_2020.UNPROTECTED, each_step=True
+    )
     assert "Nothing. Each silo trains alone." in alone
     assert "shared ⇢" not in alone
-    every = diagram([replace(part, leaves=True) for part in PARTS], "Word vectors", NO_PRIVACY, each_step=True)
+    every = diagram(
+        [replace(part, leaves=True) for part in PARTS], "Word vectors", fedner_2020.UNPROTECTED, each_step=True
+    )
     assert "All silos share one set of entity types" in every
     assert "Scores of all silos' entity types" in every
 
@@ -118,9 +122,9 @@ def test_diagram_states_when_sharing_ends() -> None:
     for scope, text in parted.items():
         assert "Sharing ends after <b>60 % of the steps</b>" in text
         assert ("ε counts them" in text) == (scope == fedner_2020.SENTENCE)
-    assert "Sharing ends" not in diagram(PARTS, "Word vectors", NO_PRIVACY, each_step=True)
+    assert "Sharing ends" not in diagram(PARTS, "Word vectors", fedner_2020.UNPROTECTED, each_step=True)
     nothing = [replace(part, leaves=False) for part in PARTS]
-    assert "Sharing ends" not in diagram(nothing, "Word vectors", NO_PRIVACY, each_step=True, together=0.6)
+    assert "Sharing ends" not in diagram(nothing, "Word vectors", fedner_2020.UNPROTECTED, each_step=True, together=0.6)
 
 
 def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(

@@ -67,11 +67,11 @@ _RATES = {SMALL: 0.01, LINEAR: 0.05}
 That of ``SMALL`` is the better of 0.01 and 0.03 on the validation sets with seed 0 at ε = 1. That of ``LINEAR`` is from
 the recommended settings.
 """
-NOBODY, SENTENCE, PLATFORM = "nobody", "sentence", "platform"
-SCOPES = (NOBODY, SENTENCE, PLATFORM)
+UNPROTECTED, SENTENCE, PLATFORM = "nobody", "sentence", "platform"
+SCOPES = (UNPROTECTED, SENTENCE, PLATFORM)
 """Protected units: none without noise; each sentence; or a whole client (silo), against all others."""
 EPSILONS = (1.0, 3.0, 8.0)
-_BATCH = {NOBODY: 128, SENTENCE: 1024, PLATFORM: 128}
+_BATCH = {UNPROTECTED: 128, SENTENCE: 1024, PLATFORM: 128}
 _PRIVATE_EPOCHS, _ROUNDS = 30.0, 5
 """Epochs with sentences as protected unit; communication rounds with clients as protected unit."""
 _NOISE = {SENTENCE: {1.0: 6.01, 3.0: 2.38, 8.0: 1.21}, PLATFORM: {1.0: 16.69, 3.0: 6.22, 8.0: 2.69}}
@@ -187,7 +187,7 @@ def live(
     federation = replace(base.federation, clients=len(platforms), shared=shared, together=together)
     privacy = PrivacyConfig(noise_multiplier=0.0)
     if scope == PLATFORM and shared == NOTHING:
-        scope = NOBODY
+        scope = UNPROTECTED
     if scope == SENTENCE:
         privacy = PrivacyConfig(clip_norm=0.1)
     elif scope == PLATFORM:
@@ -309,9 +309,9 @@ def _private() -> Iterable[Cell]:
             for platform in PLATFORMS:
                 fields = {"protects": scope, "epsilon": epsilon, "trained": way}
                 yield Cell("private", tagger, platform, fields, None, config)
-    silent = live(list(PLATFORMS), SMALL, NOTHING, NOBODY)
+    silent = live(list(PLATFORMS), SMALL, NOTHING, UNPROTECTED)
     for platform in PLATFORMS:
-        yield Cell("private", SMALL, platform, {"protects": NOBODY, "trained": ALONE_AS_OFTEN}, None, silent)
+        yield Cell("private", SMALL, platform, {"protects": UNPROTECTED, "trained": ALONE_AS_OFTEN}, None, silent)
 
 
 def what(cell: Cell) -> str:
@@ -329,7 +329,7 @@ def what(cell: Cell) -> str:
             unit = "client" if cell.setting["protects"] == PLATFORM else cell.setting["protects"]
             parts.append(f"ε = {value:g} for each {unit}")
         elif name == "protects":
-            parts += ["no noise"] if value == NOBODY else []
+            parts += ["no noise"] if value == UNPROTECTED else []
         elif name == "masked":
             parts.append(f"{100 * value:.0f} % masked")
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.config import SimulationConfig
 from engine.corpus.files import base_name_and_split
-from engine.experiments.papers.fedner_2020 import ALONE_SETTINGS, FEDERATED, NOBODY, PLATFORM, TAGGER, Cell
+from engine.experiments.papers.fedner_2020 import ALONE_SETTINGS, FEDERATED, PLATFORM, TAGGER, UNPROTECTED, Cell
 from engine.experiments.statistics import PairedDifference, ScoreSpread, paired_difference, score_spread
 from engine.records import EntityScores, PrecisionRecallF1, Run
 
@@ -97,6 +97,6 @@ def gains(rows: Sequence[Row]) -> list[tuple[Row, Row, PairedDifference]]:
 def _like(one: Cell, other: Cell) -> bool:
     mine, theirs = ({name: value for name, value in cell.setting.items() if name != "trained"} for cell in (one, other))
     if mine.get("protects") == PLATFORM:
-        mine = {"protects": NOBODY}  # a client that sends nothing needs no noise
+        mine = {"protects": UNPROTECTED}  # a client that sends nothing needs no noise
     same_tagger = other.method == (TAGGER if one.method == FEDERATED else one.method)
     return one.table == other.table and one.platform == other.platform and mine == theirs and same_tagger

@@ -6,7 +6,7 @@ import pytest
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.corpus.sentence_metadata import Layout
 from engine.experiments import diagnosis
-from engine.experiments.diagnosis import BASE, WHAT_IF
+from engine.experiments.diagnosis import BASE, COUNTERFACTUAL, FIX
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import federated_plan
 from engine.seeds import Secrets
@@ -47,11 +47,10 @@ def test_a_fix_has_the_smallest_sigma_within_the_epsilon_of_the_paper_settings(t
 def test_variants_have_types_and_differ(table) -> None:
     variants = TABLES[table]("synthetic")
     assert len({each.config for each in variants}) == len(variants)
-    assert {each.kind for each in variants} == {BASE, FIX, WHAT_IF}
-    assert len({BASE, FIX, WHAT_IF}) == 3
+    assert {each.kind for each in variants} == {BASE, FIX, COUNTERFACTUAL}
     assert all(each.config.corpus == "synthetic" and each.config.seed == 0 for each in variants)
     off = [each for each in variants if each.name == "noise not applied"]
-    assert all(not each.config.privacy.private and each.kind == WHAT_IF for each in off)
+    assert all(not each.config.privacy.private and each.kind == COUNTERFACTUAL for each in off)
 
 
 def test_a_fix_changes_only_the_fields_it_names() -> None:

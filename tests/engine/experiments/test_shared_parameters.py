@@ -40,8 +40,8 @@ def test_parts_have_the_sizes_of_the_trained_tagger(
 
 
 @pytest.mark.parametrize("tagger", [fedner_2020.TAGGER, fedner_2020.SMALL])
-def test_only_the_last_part_depends_on_the_entity_types(tagger: str) -> None:
-    config = fedner_2020.live(["ade", "psytar"], tagger, splits_of(tagger)[0], UNPROTECTED)
+def test_taggers_in_context_are_counted_too(tagger: str) -> None:
+    config = fedner_2020.live(["ade", "psytar"], tagger, splits_of(tagger)[0], fedner_2020.UNPROTECTED)
     few, many = (shared_parameters.parts(config, [types, ()]) for types in (("A",), ("A", "B", "C", "D")))
     assert [part.name for part in few] == list(splits_of(tagger))
     assert few[:-1] == many[:-1]
@@ -49,15 +49,15 @@ def test_only_the_last_part_depends_on_the_entity_types(tagger: str) -> None:
 
 
 def test_parts_refuses_an_unknown_part() -> None:
-    config = fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, "lstm", UNPROTECTED)
+    config = fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, "lstm", fedner_2020.UNPROTECTED)
     with pytest.raises(InvalidConfig, match="shared='lstm'"):
         shared_parameters.parts(config, [("A",), ("B",)])
 
 
 @pytest.mark.parametrize(("tagger", "weights"), [(fedner_2020.SMALL, 78_908), (fedner_2020.TAGGER, 1_183_480)])
 def test_shared_scores_have_the_entity_types_of_all_clients(tagger: str, weights: int) -> None:
-    """ADE has three types, PsyTAR four and BC5CDR two, all with different names."""
-    config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), UNPROTECTED)
+    """ADE has three, PsyTAR four, BC5CDR two, and no two of them are called the same."""
+    config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), fedner_2020.UNPROTECTED)
     types = [NAMED[name].entity_types for name in fedner_2020.PLATFORMS]
     for platform in range(3):
         parts = shared_parameters.parts(config, types, platform)

@@ -112,7 +112,9 @@ def test_live_parting_needs_shared_layers() -> None:
     assert parting.federation.together == fedner_2020.TOGETHER
     assert fedner_2020.without_the_others(parting).federation.together == 1
     assert (
-        fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, NOTHING, UNPROTECTED, parting=True).federation.together
+        fedner_2020.live(
+            ["ade", "psytar"], fedner_2020.SMALL, NOTHING, fedner_2020.UNPROTECTED, parting=True
+        ).federation.together
         == 1
     )
 
@@ -140,10 +142,10 @@ def test_private_rows_spend_their_epsilon() -> None:
     """With the numbers of training sentences of the three corpora, which a seed hardly changes."""
     sizes = (3_383, 4_472, 4_540)
     platforms = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    with_noise = [cell for cell in CELLS if cell.table == "private" and cell.setting["protects"] != UNPROTECTED]
-    targets = {(cell.config, cell.setting["epsilon"]) for cell in with_noise}
-    assert {epsilon for _, epsilon in targets} == set(fedner_2020.EPSILONS)
-    for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in targets}.items():
+    noised = [cell for cell in CELLS if cell.table == "private" and cell.setting["protects"] != fedner_2020.UNPROTECTED]
+    told = {(cell.config, cell.setting["epsilon"]) for cell in noised}
+    assert {epsilon for _, epsilon in told} == set(fedner_2020.EPSILONS)
+    for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in told}.items():
         (_, epsilon), config = noise
         plan = federated_plan(
             config, sum(sizes), lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"), platforms=platforms
@@ -163,7 +165,7 @@ def test_gains_of_private_rows_use_runs_without_sharing_as_baseline() -> None:
     assert not fedner_2020_scores.gains([fedner_2020_scores.measure(cell, results.get) for cell in cells_of("private")])
     for seed in range(2):
         silent = fedner_2020.with_seed(
-            fedner_2020.live(list(fedner_2020.PLATFORMS), fedner_2020.SMALL, NOTHING, UNPROTECTED), seed
+            fedner_2020.live(list(fedner_2020.PLATFORMS), fedner_2020.SMALL, NOTHING, fedner_2020.UNPROTECTED), seed
         )
         assert not silent.privacy.private
         results[silent] = run(silent, dict.fromkeys(silent.platforms, 5))

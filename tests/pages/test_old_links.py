@@ -1,0 +1,40 @@
+"""Links with labels of older versions select the options that have replaced them."""
+
+import pytest
+import streamlit as st
+
+from engine.lessons.ablations import FAULTS
+from engine.lessons.counting_queries import QUESTIONS
+from engine.lessons.linkage import DEFENCES
+from pages.learn.lesson_7_utility import VIEWS
+from pages.startup import old_links
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "options"),
+    [
+        ("l1_published", "as it was", DEFENCES),
+        ("l3_ask", "name somebody", QUESTIONS),
+        ("l6_missing", "sampling by chance", FAULTS),
+        ("l7_view", "Names found", VIEWS),
+    ],
+)
+def test_old_labels_of_lessons_have_an_option_of_today(monkeypatch, name, label, options):
+    monkeypatch.setattr(st, "query_params", {name: label, "l1_known": "8"})
+    monkeypatch.setattr(st, "session_state", {})
+    old_links.apply()
+    assert set(st.session_state) == {name}
+    assert st.session_state[name] in options
+
+
+def test_options_chosen_in_the_session_stay(monkeypatch):
+    monkeypatch.setattr(st, "query_params", {"l3_ask": "name somebody"})
+    monkeypatch.setattr(st, "session_state", {"l3_ask": "date"})
+    old_links.apply()
+    assert st.session_state == {"l3_ask": "date"}
+
+
+def test_an_old_link_opens_its_lesson_with_the_selected_question(open_page):
+    page = open_page("learn", lesson="noise", guess="none", l3_ask="name somebody")
+    assert page.selectbox(key="l3_ask").value == "person"
+    assert not page.warning
