@@ -3,7 +3,7 @@
 # make test        installs missing parts, then runs the tests, browser tests included, except those that take hours
 # make check       runs lint, types and the tests that import a changed file, in a minute and a half (BASE=REV: since REV)
 # make nightly     runs all tests: processes killed at 50 moments, 500 runs in a row, long fuzzing
-# make lint        runs ruff and mypy, and searches for secrets
+# make lint        runs ruff and mypy, and searches for banned phrases and secrets
 # make sbom        lists the installed packages with their licences, in CycloneDX format: sbom.json
 # make setup       installs only: the virtual environment .venv, the pinned packages, the word vectors
 # make results     computes missing published runs, cached_results/; five hours on two cores
@@ -33,6 +33,7 @@ BASE := HEAD
 check: setup-tests
 	$(PYTHON) -m ruff check --quiet .
 	$(PYTHON) -m ruff format --check --quiet .
+	@$(PYTHON) -m tests.banned_phrases
 	$(PYTHON) -m mypy
 	@$(PYTHON) -m tests.touched --base $(BASE)
 
@@ -42,6 +43,7 @@ nightly: setup-tests
 lint: setup-tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m tests.banned_phrases
 	$(PYTHON) -m mypy
 	git ls-files -z -- . ':!cached_results' ':!*requirements.txt' ':!engine/setup/*.txt' | xargs -0 $(PYTHON) -m \
 	  detect_secrets.pre_commit_hook --disable-plugin HexHighEntropyString --disable-plugin Base64HighEntropyString \
