@@ -135,7 +135,7 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "Does the program use tested libraries instead of its own code?",
             Held.NOT,
             "The library dp_accounting composes ε. The training step is this program's own code. The command "
-            "“second-opinion” compares its first steps with TensorFlow Privacy.",
+            "“crosscheck” compares its first steps with TensorFlow Privacy.",
         ),
         Answer("3.1", "Is the contribution of one record bounded as the noise requires?", clipping.held, clipping.why),
         Answer("3.2", "Is the utility of the result measured?", Held.CHECKED, f"{score}, and for each entity type."),
