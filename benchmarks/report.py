@@ -17,6 +17,20 @@ from engine.settings import REPOSITORY
 
 FOLDER = REPOSITORY / "cached_results" / "speed"
 """Saved results; the page *Performance* shows them."""
+RENAMED = {
+    "2. The promise": "2. The privacy guarantee",
+    "3. Noise that fits": "3. Noise and sensitivity",
+    "4. Whom do you trust?": "4. Trust models",
+    "5. The data stays, the model travels": "5. Federated learning and gradient leakage",
+    "6. DP-SGD, one step at a time": "6. DP-SGD step by step",
+    "7. What does ε = 1 buy?": "7. Utility at ε = 1",
+    "Ratings that an outsider knows": "Known ratings",
+    "Sure before, %": "Prior belief, %",
+    "Letters of a family that count": "Letters counted per family",
+    "People asked": "Respondents",
+    "I would sign for ε up to": "Largest acceptable ε",
+}
+"""Present labels of lessons and controls, by the labels in saved results of version 0.7.0 or older."""
 TITLES = {
     "keras_ms": "Keras, not private",
     "ours_ordinary_ms": "ours, not private",
@@ -94,7 +108,11 @@ def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 def lessons_table(values: Mapping[str, Any]) -> str:
     """Return the response time of each lesson, and below the table that of the live run."""
     rows = [
-        (lesson["lesson"], lesson["moved"], f"{lesson['first']:.2f}", f"{lesson['again']:.2f}")
+        (
+            *(RENAMED.get(label, label) for label in (lesson["lesson"], lesson["moved"])),
+            f"{lesson['first']:.2f}",
+            f"{lesson['again']:.2f}",
+        )
         for lesson in values["lessons"]
     ]
     text = markdown(("lesson", "control", "first visit, s", "later visits, s"), rows)

@@ -81,7 +81,8 @@ _STORIES = {
         "With σ = 50 the noise of one step has a far larger norm than the sum that it is added to. No tagger learns "
         "here under that noise. A row that does not fall is consistent with noise that never reached the weights: "
         "optimisers of that time could skip it without an error under Keras's fit. We cannot verify this. The "
-        "reported ε follow from batch size 1 instead of 32, by an older conversion (docs/metrics.md, “Computation of ε”).",
+        "reported ε follow from batch size 1 instead of 32, by an older conversion (docs/metrics.md, “Computation of "
+        "ε”).",
     ),
     "table3": (
         "The more clients share the same sentences, the lower F1 after one round, since each client sees fewer.",

@@ -7,6 +7,7 @@ import numba
 from benchmarks import lessons, readme_figures, report, results_table
 from engine.hardware import Processor
 from engine.records import Measurement
+from engine.settings import REPOSITORY
 from engine.store import benchmark_results
 from pages.learn.lessons import LESSONS
 
@@ -76,3 +77,9 @@ def test_classroom_table_has_lessons_tagging_and_machines(monkeypatch):
 
 def test_every_lesson_has_a_timed_control():
     assert list(lessons.CONTROLS) == [lesson.name for lesson in LESSONS]
+
+
+def test_saved_lessons_have_the_present_labels_in_the_table():
+    saved = benchmark_results.read_all(REPOSITORY / "cached_results")["lessons"]
+    rows = [line.strip("| ").split(" | ")[:2] for line in report.lessons_table(saved.values).splitlines()[2:9]]
+    assert rows == [[f"{number}. {each.title}", lessons.CONTROLS[each.name]] for number, each in enumerate(LESSONS, 1)]
