@@ -20,7 +20,6 @@ from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import diagram
 from tests.engine.experiments.papers.test_fedner_2020 import run
 
-NO_PRIVACY = fedner_2020.SCOPES[0]
 PARTS = [shared_parameters.Part("hidden", 77_312, leaves=True), shared_parameters.Part("scores", 666, leaves=False)]
 
 

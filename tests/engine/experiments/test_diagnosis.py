@@ -12,8 +12,6 @@ from engine.federated.plan import federated_plan
 from engine.seeds import Secrets
 
 CONLL_SENTENCES = 14_041
-FIX = next(each.kind for each in diagnosis.phases() if each.name == "clipped layer by layer")
-"""Type of the variants that fix the training without more ε."""
 TABLES = {"crf": diagnosis.crf, "phases": diagnosis.phases}
 
 

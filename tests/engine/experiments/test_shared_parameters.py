@@ -14,8 +14,6 @@ from engine.simulation.setup import prepare
 from engine.taggers import splits_of
 
 ALL = "characters,convolution,lstm,scores"
-UNPROTECTED, *_ = fedner_2020.SCOPES
-"""The protected unit of runs without noise: none."""
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,7 @@ def test_parts_have_the_sizes_of_the_trained_tagger(
 
 
 @pytest.mark.parametrize("tagger", [fedner_2020.TAGGER, fedner_2020.SMALL])
-def test_taggers_in_context_are_counted_too(tagger: str) -> None:
+def test_only_the_last_part_depends_on_the_entity_types(tagger: str) -> None:
     config = fedner_2020.live(["ade", "psytar"], tagger, splits_of(tagger)[0], fedner_2020.UNPROTECTED)
     few, many = (shared_parameters.parts(config, [types, ()]) for types in (("A",), ("A", "B", "C", "D")))
     assert [part.name for part in few] == list(splits_of(tagger))
@@ -56,7 +54,7 @@ def test_parts_refuses_an_unknown_part() -> None:
 
 @pytest.mark.parametrize(("tagger", "weights"), [(fedner_2020.SMALL, 78_908), (fedner_2020.TAGGER, 1_183_480)])
 def test_shared_scores_have_the_entity_types_of_all_clients(tagger: str, weights: int) -> None:
-    """ADE has three, PsyTAR four, BC5CDR two, and no two of them are called the same."""
+    """ADE has three types, PsyTAR four and BC5CDR two, all with different names."""
     config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), fedner_2020.UNPROTECTED)
     types = [NAMED[name].entity_types for name in fedner_2020.PLATFORMS]
     for platform in range(3):

@@ -19,8 +19,6 @@ from engine.taggers import splits_of
 from tests.engine.factories import record, scores
 
 CELLS = fedner_2020.cells()
-UNPROTECTED, *_ = fedner_2020.SCOPES
-"""The protected unit of runs without noise: none."""
 
 
 def cells(table: str, **setting) -> list[fedner_2020.Cell]:
@@ -142,10 +140,12 @@ def test_private_rows_spend_their_epsilon() -> None:
     """With the numbers of training sentences of the three corpora, which a seed hardly changes."""
     sizes = (3_383, 4_472, 4_540)
     platforms = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    noised = [cell for cell in CELLS if cell.table == "private" and cell.setting["protects"] != fedner_2020.UNPROTECTED]
-    told = {(cell.config, cell.setting["epsilon"]) for cell in noised}
-    assert {epsilon for _, epsilon in told} == set(fedner_2020.EPSILONS)
-    for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in told}.items():
+    with_noise = [
+        cell for cell in CELLS if cell.table == "private" and cell.setting["protects"] != fedner_2020.UNPROTECTED
+    ]
+    targets = {(cell.config, cell.setting["epsilon"]) for cell in with_noise}
+    assert {epsilon for _, epsilon in targets} == set(fedner_2020.EPSILONS)
+    for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in targets}.items():
         (_, epsilon), config = noise
         plan = federated_plan(
             config, sum(sizes), lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"), platforms=platforms
