@@ -63,7 +63,7 @@ def test_a_hash_may_be_a_token():
     assert sentence.tokens == ("#", "#tag")
 
 
-def test_latin_1_is_read_when_it_is_not_utf_8():
+def test_latin_1_is_read_if_utf_8_fails():
     (sentence,) = conll.read("Jos\xe9 B-PER\nlacht O\n".encode("latin-1"), "file")
     assert sentence.tokens == ("José", "lacht")
 

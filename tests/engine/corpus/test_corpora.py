@@ -88,7 +88,7 @@ def test_named_corpus_with_wrong_checksum_is_refused(data_dir, settings):
         corpus.resolve("wikigold", settings).load()
 
 
-def test_missing_corpus_message_says_how_to_get_it(settings):
+def test_missing_corpus_error_names_the_command(settings):
     with pytest.raises(CorpusError, match="python -m engine fetch wnut17"):
         corpus.resolve("wnut17", settings).load()
     with pytest.raises(CorpusError, match="licence forbids an automatic download"):

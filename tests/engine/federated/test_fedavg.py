@@ -302,7 +302,7 @@ class TestNoiseCheck:
         )
         assert "% of the planned" in " ".join(self.faults())
 
-    def test_sabotage_clients_who_shuffle(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_sabotage_shuffled_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def shuffled(self: dpsgd.DPSGD, step: int) -> np.ndarray:
             return mechanisms.shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 

@@ -156,7 +156,7 @@ def test_noise_from_seeds_is_refused(mechanism: str) -> None:
         message(plan, zeros, zeros, Seeds(0), 0, 0)
         Server(plan, zeros, Seeds(0)).finish(0)
 
-    with pytest.raises(TypeError, match="noise needs Secrets"):
+    with pytest.raises(TypeError, match="expected Secrets for noise"):
         add_noise()
 
 
