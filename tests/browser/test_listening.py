@@ -60,7 +60,7 @@ def test_cluster_has_no_http_pages(cluster):
         statuses = {
             status
             for path in paths
-            for status in pool.map(lambda endpoint, path=path: http_status(*endpoint, path), sockets)
+            for status in pool.map(lambda endpoint, path=path: http_status(endpoint[0], endpoint[1], path), sockets)
         }
     assert statuses <= {None, 404}
 
