@@ -176,10 +176,11 @@ class TestBrat:
 
 
 def archive(files: dict[str, bytes | str], link: str | None = None) -> bytes:
+    """Return a zip whose bytes do not depend on the time: they are names of tests."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in files.items():
-            made.writestr(name, content)
+            made.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         if link:
             entry = zipfile.ZipInfo(link)
             entry.external_attr = (stat.S_IFLNK | 0o777) << 16
