@@ -69,7 +69,7 @@ class TestOwnLanguageModel:
         test = page(features="contextual", language_model=self.OWN, seed="5")
         assert test.selectbox(key="language_model").value == self.OWN
         next(button for button in test.button if button.label == "Run").click().run()
-        assert f"language_model='{self.OWN}' is not here" in texts(test.error)
+        assert f"language_model='{self.OWN}' is not available" in texts(test.error)
         assert "language_model" not in [box.key for box in page(features="contextual").selectbox]
 
     def test_unusable_model_shows_an_error(self, page, published_settings, tmp_path):
@@ -301,7 +301,7 @@ class TestTargetEpsilon:
     def test_unreachable_target_shows_an_error_and_changes_nothing(self, page):
         test = page(clients="5", mechanism="local")
         test.number_input(key="target_epsilon").set_value(1.0).run()
-        assert "each message is paid for" in texts(test.error)
+        assert "each message spends ε" in texts(test.error)
         assert test.number_input(key="exact_noise").value == 1.0
 
 
