@@ -86,7 +86,7 @@ def test_guaranteed_epsilon_of_a_linked_run_is_that_of_the_run(open_page, publis
 
 @pytest.mark.parametrize(
     ("clients", "noise", "fault"),
-    [(1, 0.0, ""), (20, 7.01, ""), (3, 16.69, "needs its corpus")],
+    [(1, 0.0, ""), (20, 7.01, ""), (3, 16.69, "need its corpus")],
     ids=["no noise", "a federation", "an uneven federation"],
 )
 def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noise, fault):

@@ -99,7 +99,7 @@ def check_tables(page, test, app):
         try:
             known = app.previews.scenario(identity).examples > 0
         except InvalidConfig as error:  # the partition of an uneven federation follows from its corpus
-            known = "needs its corpus" in str(error)
+            known = "need its corpus" in str(error)
         assert known
     app.close()
 
