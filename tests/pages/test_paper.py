@@ -46,7 +46,7 @@ def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings,
         app._context.store.finish(claim, provenance(checksum))
     page = open_page("paper")
     page.selectbox[0].set_value("synthetic").run()
-    assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "again" in caption.value)
+    assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "Reruns" in caption.value)
     assert page.dataframe[3].value["reruns"].tolist()[0] == "1 of 1 identical"
     submitted = []
     monkeypatch.setattr(
