@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.config.parts import SYNTHETIC
+from engine.config import SYNTHETIC
 from engine.corpus import synthetic
 from engine.experiments import recommended_settings
 from engine.lessons.noise_mechanisms import Noise, gaussian_mu
