@@ -34,7 +34,7 @@ from engine.config.simulation import (
     canonical,
     fields_of,
 )
-from engine.config.tagger import SCHEMES, TaggerConfig
+from engine.config.tagger import OF_KIND, SCHEMES, TaggerConfig
 from engine.config.training import LOSSES, OPTIMISERS, TrainingConfig
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "NOISE",
     "NOISE_SOURCES",
     "NOTHING",
+    "OF_KIND",
     "OPTIMISERS",
     "PARAMETERS",
     "PARTITIONS",

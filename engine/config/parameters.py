@@ -36,7 +36,7 @@ class Parameter:
     label: str
     option_help: str
     widget_help: str | None = None
-    heading: str | None = None
+    heading: str = ""
     option_names: tuple[str, ...] = ()
     titles: Mapping[Any, str] = field(default_factory=dict)
     labels: Mapping[Any, str] = field(default_factory=dict)

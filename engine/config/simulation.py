@@ -305,7 +305,10 @@ def _parameters() -> dict[str, Parameter]:
         part = _PARTS.get(own.name)
         declared = parameters_of(part) if part else {own.name: parameters_of(SimulationConfig)[own.name]}
         found |= {own.name if name == "name" else name: parameter for name, parameter in declared.items()}
-    return found
+    return {
+        name: dataclasses.replace(parameter, heading=parameter.heading or name.replace("_", " "))
+        for name, parameter in found.items()
+    }
 
 
 PARAMETERS: dict[str, Parameter] = _parameters()

@@ -7,8 +7,8 @@ from engine.config.value_types import Choice, Integer, Number, Switch, Text
 from engine.errors import InvalidConfig
 from engine.taggers.registry import KINDS
 
-SCHEME_TITLES = {"bio2": "BIO2", "bioes": "BIOES"}
-SCHEMES = tuple(SCHEME_TITLES)
+_SCHEMES = {"bio2": "BIO2", "bioes": "BIOES"}
+SCHEMES = tuple(_SCHEMES)
 OF_KIND = ("window", "dropout")
 """Fields that are 0 unless the kind of the tagger has them (:attr:`engine.taggers.base.TaggerKind.fields`)."""
 
@@ -70,6 +70,7 @@ class TaggerConfig:
             "entity. BIOES also marks the last token (E-X) and single-token entities (S-X). Scores are computed on "
             "BIO2 for both.",
             heading="tag scheme",
+            titles=_SCHEMES,
         ).metadata,
     )
     well_formed: bool = field(

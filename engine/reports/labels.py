@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from engine.config import JOIN, SYNTHETIC
+from engine.config import JOIN, PARAMETERS, SYNTHETIC
 from engine.corpus.catalogue import ENTRIES
 from engine.corpus.files import OWN, base_name_and_split
-from engine.taggers import KINDS
 
 _TITLES = {entry.name: entry.title for entry in ENTRIES}
 
@@ -26,9 +25,6 @@ def corpus_title(name: str) -> str:
 
 def field_text(name: str, value: Any) -> str:
     """Return a field of a configuration with its value: "learning rate 0.1", "linear, CRF"."""
-    if name == "tagger" and value in KINDS:
-        return KINDS[value].title
-    words = name.replace("_", " ")
-    if isinstance(value, bool):
-        return words if value else f"not {words}"
-    return f"{words} {value:g}" if isinstance(value, float) else f"{words} {value}"
+    parameter = PARAMETERS[name]
+    text = parameter.title(value)
+    return text if name == "tagger" or parameter.self_explanatory else f"{parameter.heading} {text}"

@@ -1,30 +1,19 @@
 """Controls of a configuration in the sidebar, synchronised with the address bar."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.config import (
-    AUTOMATIC,
-    FEATURES,
-    IN_CONTEXT,
-    MINILM,
-    NOISE,
-    PrivacyConfig,
-    SimulationConfig,
-    TaggerConfig,
-    TrainingConfig,
-)
+from engine.config import FEATURES, FLAT, IN_CONTEXT, NOISE, OF_KIND, PrivacyConfig, SimulationConfig, fields_of
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
 from engine.service import Application, Preview
 from engine.taggers import KINDS
-from pages.explore import advanced, corpora, federated, messages, target
-from pages.explore.widgets import select
-from pages.shared import address, browser_history, titles
+from pages.explore import advanced, corpora, federated, messages, target, widgets
+from pages.shared import address, browser_history
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -39,7 +28,7 @@ def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
         _starts(app)
         corpora.choose(app, start, corpora_by_name)
         cost = _main_choices(start)
-        federated.choose(start, _options(federated.CLIENTS, "clients"))
+        federated.choose(start)
         federated.advanced(start)
         advanced.choose(app, start)
         st.button("Reset to defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
@@ -61,38 +50,19 @@ def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
 def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
     """Show model, features, noise and share of the data; return the container for their privacy cost."""
     state = st.session_state
-    select(start, "Model", list(titles.TAGGERS), "tagger", names=titles.TAGGERS)
+    widgets.show(start, "tagger")
     st.caption(KINDS[state.tagger].note)
-    select(
+    widgets.select(start, "features", IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES)
+    widgets.slider(
         start,
-        "Features",
-        IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES,
-        "features",
-        names=titles.FEATURES,
-        help="Inputs of the model for each token, from public data. Each choice includes those above it. The last "
-        "three were fitted on Wikigold's sentences, the last two also on its labels, and spaCy's NER model on "
-        "OntoNotes. The page warns you if a corpus shares sentences with Wikigold.",
-    )
-    st.select_slider(
-        "Noise multiplier σ",
-        _options(NOISE, "noise_multiplier"),
-        start["noise_multiplier"],
-        key="noise_multiplier",
+        "noise_multiplier",
+        NOISE,
         format_func=lambda sigma: f"{sigma:g}",
         on_change=lambda: state.update(exact_noise=state.noise_multiplier),
-        help="Standard deviation of the noise on each step's gradient, as a multiple of the clip norm: the most that "
-        "one sentence can change the gradient.",
     )
     st.caption("← more accurate :gray[·] more private →")
     cost = st.container()
-    st.select_slider(
-        "Share of the training data",
-        _options(SHARES, "data_fraction"),
-        start["data_fraction"],
-        key="data_fraction",
-        format_func=lambda share: f"{100 * share:g} %",
-        help="A random subset of the training sentences. With fewer sentences each one has more influence, so ε grows.",
-    )
+    widgets.slider(start, "data_fraction", SHARES, format_func=lambda share: f"{100 * share:g} %")
     return cost
 
 
@@ -116,37 +86,9 @@ def _read_address(known: Mapping[str, CorpusInfo]) -> dict[str, CorpusInfo]:
 
 def _values(config: SimulationConfig) -> dict[str, Any]:
     """Return the widgets' values for a configuration, by their keys."""
-    privacy, training = config.privacy, config.training
-    automatic = PrivacyConfig(noise_multiplier=privacy.noise_multiplier).clip_norm
-    return {
-        "corpus": config.corpus,
-        "tagger": config.tagger.name,
-        "noise_multiplier": privacy.noise_multiplier,
-        "exact_noise": privacy.noise_multiplier,
-        "data_fraction": config.data_fraction,
-        "clip_norm": None if privacy.clip_norm == automatic else privacy.clip_norm,
-        "delta": privacy.delta,
-        "sampling": privacy.sampling,
-        "clipping": privacy.clipping,
-        "noise_source": privacy.noise_source,
-        "optimiser": training.optimiser,
-        "learning_rate": training.learning_rate,
-        "batch_size": training.batch_size,
-        "epochs": training.epochs,
-        "loss": training.loss,
-        "averaging": training.averaging,
-        "hidden_size": config.tagger.hidden_size,
-        "window": config.tagger.window,
-        "dropout": config.tagger.dropout,
-        "scheme": config.tagger.scheme,
-        "well_formed": config.tagger.well_formed,
-        "embeddings": config.embeddings,
-        "features": config.features,
-        "language_model": config.language_model,
-        "seed": config.seed,
-        "mechanism": privacy.mechanism,
-        **{name: getattr(config.federation, name) for name in federated.FIELDS},
-    }
+    sigma, clip_norm = config.privacy.noise_multiplier, config.privacy.clip_norm
+    is_automatic = clip_norm == PrivacyConfig(noise_multiplier=sigma).clip_norm
+    return config.flat() | {"exact_noise": sigma, "clip_norm": None if is_automatic else clip_norm}
 
 
 def _starts(app: Application) -> None:
@@ -180,7 +122,7 @@ def _take(app: Application, epsilon: float | None) -> None:
         except EpsilonError as error:
             corpora.say(error)
             return
-    kept = {"seed", *federated.FIELDS}
+    kept = {"seed", *fields_of("federation")}
     state.update({name: value for name, value in _values(config).items() if name not in kept})
     state[_PROBLEMS] = []
 
@@ -191,44 +133,16 @@ def _reset() -> None:
 
 
 def _config() -> SimulationConfig:
+    """Return the configuration of the widgets; a field without a widget has its initial value. Raises InvalidConfig."""
     state = st.session_state
-    federation, mechanism = federated.chosen()
-    return SimulationConfig(
-        corpus=state.corpus,
-        data_fraction=state.data_fraction,
-        tagger=TaggerConfig(
-            name=state.tagger,
-            hidden_size=state.hidden_size,
-            window=state.window if "window" in KINDS[state.tagger].fields else 0,
-            dropout=state.dropout if "dropout" in KINDS[state.tagger].fields else 0.0,
-            scheme=state.scheme,
-            well_formed=state.well_formed,
-        ),
-        embeddings=state.embeddings,
-        features=state.features,
-        language_model=(
-            state.get("language_model", state[_INITIAL]["language_model"]) if state.features == "contextual" else MINILM
-        ),
-        training=TrainingConfig(
-            optimiser=state.optimiser,
-            learning_rate=state.learning_rate,
-            batch_size=state.batch_size,
-            epochs=state.epochs,
-            loss=state.loss,
-            averaging=state.averaging,
-        ),
-        privacy=PrivacyConfig(
-            noise_multiplier=state.noise_multiplier,
-            clip_norm=AUTOMATIC if state.clip_norm is None else state.clip_norm,
-            delta=state.delta,
-            sampling=state.sampling,
-            clipping=state.clipping,
-            mechanism=mechanism,
-            noise_source=state.noise_source,
-        ),
-        federation=federation,
-        seed=state.seed,
-    )
+    values = federated.effective({name: state.get(name, state[_INITIAL][name]) for name in FLAT})
+    kind = KINDS[values["tagger"]]
+    without_effect = {name for name in OF_KIND if name not in kind.fields}
+    if values["features"] != "contextual":
+        without_effect.add("language_model")
+    if values["clip_norm"] is None:
+        without_effect.add("clip_norm")
+    return SimulationConfig.from_flat({name: values[name] for name in values if name not in without_effect})
 
 
 def _write_address(config: SimulationConfig) -> None:
@@ -247,12 +161,6 @@ def _write_address(config: SimulationConfig) -> None:
 def problems() -> list[str]:
     """Return the errors of the link that opened this view."""
     return list(st.session_state.get(_PROBLEMS, ()))
-
-
-def _options(usual: Sequence[Any], key: str) -> list[Any]:
-    """Return a slider's steps, including its initial value and a value set by another control."""
-    state = st.session_state
-    return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})
 
 
 def _say_cost(preview: Preview) -> None:

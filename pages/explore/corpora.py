@@ -11,8 +11,7 @@ from engine.corpus import CorpusInfo
 from engine.corpus.files import base_name_and_split
 from engine.errors import EpsilonError
 from engine.service import Application
-from pages.explore import own_corpora
-from pages.explore.widgets import select
+from pages.explore import own_corpora, widgets
 from pages.shared import address, titles
 
 _PROBLEM = "corpus_problem"
@@ -28,7 +27,7 @@ def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, Cor
     """
     own_corpora.follow()
     labels = {name: info.title if info.available else f"{info.title} (not installed)" for name, info in corpora.items()}
-    select(start, "Corpus", list(corpora), "corpus", names=labels)
+    widgets.select(start, "corpus", list(corpora), format_func=labels.__getitem__)
     info = corpora[st.session_state.corpus]
     facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))

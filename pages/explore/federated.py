@@ -5,48 +5,19 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import JOIN, NOTHING, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.config import JOIN, NOTHING, fields_of
 from engine.privacy.mechanism_registry import MECHANISMS
 from engine.taggers import splits_of
-from pages.explore.widgets import number, select
+from pages.explore import widgets
 from pages.shared import titles
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
-FIELDS = (
-    "clients",
-    "participants",
-    "rounds",
-    "schedule",
-    "partition",
-    "skew",
-    "weighting",
-    "shared",
-    "masked",
-    "together",
-)
-"""Fields of a FederationConfig; their widgets have the same keys."""
-SCHEDULE_NAMES = {
-    "averaging": "All local data",
-    "incremental": "Next part of the local data",
-    "gradients": "One gradient step",
-}
-PARTITION_NAMES = {
-    "random": "Random, equal sizes",
-    "unequal": "Random, unequal sizes",
-    "label-skew": "Label skew (entity types)",
-    "document": "By document",
-    "natural": "By section of the corpus",
-}
-WEIGHTING_NAMES = {None: "Default of the mechanism", "examples": "Number of sentences", "equal": "Equal"}
+_OF_SILOS = ("shared", "masked", "together")
+"""Fields that only clients with corpora of their own have."""
 
 
-def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
-    """Show the number of clients.
-
-    Args:
-        start: Initial values of the widgets, by key.
-        usual_clients: Steps of the slider.
-    """
+def choose(start: Mapping[str, Any]) -> None:
+    """Show the number of clients; ``start`` maps the widgets' keys to their initial values."""
     state = st.session_state
     if joins := len(state.corpus.split(JOIN)) - 1:
         state.clients = joins + 1
@@ -55,15 +26,7 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
             "shared layers; the private head of each silo never leaves it."
         )
         return
-    st.select_slider(
-        "Clients",
-        usual_clients,
-        start["clients"],
-        key="clients",
-        format_func=lambda clients: f"{clients:,}",
-        help="Number of clients that hold the training sentences. Each trains locally, and a server averages the "
-        "results. 1: central training.",
-    )
+    widgets.slider(start, "clients", CLIENTS, format_func=lambda clients: f"{clients:,}")
     if state.clients == 1:
         st.caption("Central training: one client has all sentences.")
         return
@@ -73,89 +36,25 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
 
 def advanced(start: Mapping[str, Any]) -> None:
     """Show the other fields in an expander; fields without effect on a single client are disabled."""
-    is_central = st.session_state.clients == 1
     with st.expander("Federation", icon=":material/hub:"):
-        mechanisms = {name: kind.title for name, kind in MECHANISMS.items()}
-        select(start, "Noise mechanism", list(MECHANISMS), "mechanism", names=mechanisms, disabled=is_central)
-        number(start, "Communication rounds", 1, 100_000, "rounds")
-        select(
-            start,
-            "Local training per round",
-            SCHEDULES,
-            "schedule",
-            names=SCHEDULE_NAMES,
-            help="What each client trains on in a round.",
-        )
-        number(
-            start,
-            "Participants per round",
-            1,
-            100_000,
-            "participants",
-            placeholder="all",
-            disabled=is_central,
-            help="Number of clients that are sampled for each round.",
-        )
-        has_silos = JOIN in st.session_state.corpus
-        select(
-            start,
-            "Data partition",
-            PARTITIONS,
-            "partition",
-            names=PARTITION_NAMES,
-            disabled=is_central or has_silos,
-            help="How the training sentences are split among the clients.",
-        )
-        number(
-            start,
-            "Skew α",
-            0.001,
-            1000.0,
-            "skew",
-            format="%g",
-            disabled=is_central or st.session_state.partition != "label-skew",
-            help="For label skew: smaller values give clients more different mixes of entity types.",
-        )
-        select(
-            start,
-            "Aggregation weights",
-            (None, *WEIGHTINGS),
-            "weighting",
-            names=WEIGHTING_NAMES,
-            disabled=is_central,
-            help="Weight of each client's update in the average.",
-        )
-        if has_silos:
-            select(
-                start,
-                "Shared layers",
-                _splits(start["shared"]),
-                "shared",
-                format_func=titles.shared,
-                help="Layers of the model, from the bottom up. The server aggregates the shared layers; all others "
-                "stay private.",
-            )
-            number(
-                start,
-                "Entity masking",
-                0.0,
-                1.0,
-                "masked",
-                step=0.25,
-                help="Fraction, 0 to 1, of the entities in several silos' training data whose tokens are masked in "
-                "training. It shows how much of the gain from sharing is due to these entities. Only without noise.",
-            )
-            number(
-                start,
-                "Joint training",
-                0.01,
-                1.0,
-                "together",
-                step=0.1,
-                disabled=st.session_state.schedule != "gradients",
-                help="Fraction, 0 to 1, of the steps that all silos train together; after that each silo continues "
-                "separately. Only with one gradient step per round.",
-            )
+        widgets.show(start, "mechanism", disabled=st.session_state.clients == 1)
+        for name in fields_of("federation"):
+            if name == "shared" and JOIN in st.session_state.corpus:
+                widgets.select(start, name, _splits(start[name]), format_func=titles.shared)
+            elif name != "clients" and (name not in _OF_SILOS or JOIN in st.session_state.corpus):
+                widgets.show(start, name, disabled=_disabled(name))
+
+
+def _disabled(name: str) -> bool:
+    """Return whether a field has no effect, given the fields above it."""
+    state = st.session_state
+    if name == "together":
+        return bool(state.schedule != "gradients")
+    if state.clients == 1:
+        return name in ("participants", "partition", "skew", "weighting")
+    if name == "skew":
+        return bool(state.partition != "label-skew")
+    return name == "partition" and JOIN in state.corpus
 
 
 def _splits(first: str | None) -> list[str | None]:
@@ -166,17 +65,13 @@ def _splits(first: str | None) -> list[str | None]:
     return options if is_option else [*options, first]
 
 
-def chosen() -> tuple[FederationConfig, str]:
-    """Return the federation and the mechanism of the widgets.
-
-    Raises:
-        InvalidConfig: A value is not valid.
-    """
-    state = st.session_state
-    if state.clients == 1:
-        schedule = "averaging" if state.schedule == "gradients" else state.schedule
-        return FederationConfig(rounds=state.rounds, schedule=schedule), "dp-sgd"
-    fixed: dict[str, Any] = {"partition": "random"} if JOIN in state.corpus else {"shared": None, "masked": 0.0}
-    if JOIN not in state.corpus or state.schedule != "gradients":
+def effective(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a flat configuration, without federation settings that have no effect."""
+    if values["clients"] == 1:
+        schedule = "averaging" if values["schedule"] == "gradients" else values["schedule"]
+        others = {name: value for name, value in values.items() if name not in fields_of("federation")}
+        return others | {"rounds": values["rounds"], "schedule": schedule, "mechanism": "dp-sgd"}
+    fixed: dict[str, Any] = {"partition": "random"} if JOIN in values["corpus"] else {"shared": None, "masked": 0.0}
+    if JOIN not in values["corpus"] or values["schedule"] != "gradients":
         fixed["together"] = 1.0
-    return FederationConfig(**{name: state[name] for name in FIELDS if name not in fixed} | fixed), state.mechanism
+    return {**values, **fixed}

@@ -4,22 +4,21 @@ import re
 
 import pytest
 
-from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, SCHEMES, SimulationConfig
+from engine.config import FLAT, PARAMETERS, SCHEMES, SimulationConfig
+from engine.config.value_types import Choice
 from engine.corpus import catalogue
 from engine.experiments import recommended_settings
 from pages.shared import titles
 
 
 def test_every_name_of_the_engine_has_a_title():
-    assert set(titles.FEATURES) == set(FEATURES)
-    for table, names in (
-        (titles.OPTIMISERS, OPTIMISERS),
-        (titles.SAMPLINGS, SAMPLINGS),
-        (titles.CLIPPINGS, CLIPPINGS),
-        (titles.LOSSES, LOSSES),
-        (titles.SCHEMES, SCHEMES),
-    ):
-        assert set(table) == set(names)
+    choices = {name: each for name, each in PARAMETERS.items() if isinstance(each.values, Choice)}
+    assert {"features", "optimiser", "sampling", "clipping", "loss", "mechanism", "schedule"} < set(choices)
+    for name, parameter in choices.items():
+        assert set(parameter.titles) - {None} == set(parameter.values.names), name
+        assert not parameter.labels or parameter.labels.keys() == parameter.titles.keys(), name
+        assert (None in parameter.titles) == parameter.values.optional, name
+    assert set(PARAMETERS["scheme"].titles) == set(SCHEMES)
 
 
 def test_corpora_have_their_catalogue_titles(settings):

@@ -27,8 +27,8 @@ def test_corpus_title(name, title):
         ("tagger", "linear-crf", "Linear, CRF"),
         ("learning_rate", 0.10, "learning rate 0.1"),
         ("batch_size", 1024, "batch size 1024"),
-        ("well_formed", True, "well formed"),
-        ("well_formed", False, "not well formed"),
+        ("well_formed", True, "constrained decoding"),
+        ("well_formed", False, "unconstrained decoding"),
     ],
 )
 def test_field_text(name, value, text):
