@@ -11,17 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
-from engine.config.federation import NOTHING, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.config.federation import NOTHING, PARTITIONS, FederationConfig
 from engine.config.parameters import Parameter
-from engine.config.privacy import (
-    AUTOMATIC,
-    CLIPPINGS,
-    DEFAULT_CLIP_NORM,
-    NOISE,
-    NOISE_SOURCES,
-    SAMPLINGS,
-    PrivacyConfig,
-)
+from engine.config.privacy import DEFAULT_CLIP_NORM, NOISE, NOISE_SOURCES, PrivacyConfig
 from engine.config.simulation import (
     FEATURES,
     FLAT,
@@ -35,17 +27,14 @@ from engine.config.simulation import (
     fields_of,
 )
 from engine.config.tagger import OF_KIND, SCHEMES, TaggerConfig
-from engine.config.training import LOSSES, OPTIMISERS, TrainingConfig
+from engine.config.training import OPTIMISERS, TrainingConfig
 
 __all__ = [
-    "AUTOMATIC",
-    "CLIPPINGS",
     "DEFAULT_CLIP_NORM",
     "FEATURES",
     "FLAT",
     "IN_CONTEXT",
     "JOIN",
-    "LOSSES",
     "MINILM",
     "NOISE",
     "NOISE_SOURCES",
@@ -54,11 +43,8 @@ __all__ = [
     "OPTIMISERS",
     "PARAMETERS",
     "PARTITIONS",
-    "SAMPLINGS",
-    "SCHEDULES",
     "SCHEMES",
     "SYNTHETIC",
-    "WEIGHTINGS",
     "FederationConfig",
     "Parameter",
     "PrivacyConfig",

@@ -20,9 +20,7 @@ _PARTITIONS = {
     "natural": "split by section",
 }
 _WEIGHTINGS = {"examples": "clients weighted by sentences", "equal": "clients weighted equally"}
-SCHEDULES = tuple(_SCHEDULES)
 PARTITIONS = tuple(_PARTITIONS)
-WEIGHTINGS = tuple(_WEIGHTINGS)
 NOTHING = "nothing"
 """Value for no part of a tagger."""
 
@@ -88,7 +86,7 @@ class FederationConfig:
     schedule: str = field(
         default="averaging",
         metadata=Parameter(
-            values=Choice(names=SCHEDULES),
+            values=Choice(names=tuple(_SCHEDULES)),
             label="Local training per round",
             option_help="averaging (a client trains on all its data each round), incremental (on its next part) or "
             "gradients (a client sends the gradient of each step, and the server updates the shared layers).",
@@ -133,7 +131,7 @@ class FederationConfig:
     weighting: str | None = field(
         default=None,
         metadata=Parameter(
-            values=Choice(names=WEIGHTINGS, optional=True),
+            values=Choice(names=tuple(_WEIGHTINGS), optional=True),
             label="Aggregation weights",
             option_help="Weight of a client's update: examples or equal.  [default: by the mechanism]",
             widget_help="Weight of each client's update in the average.",

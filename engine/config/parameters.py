@@ -78,7 +78,8 @@ def check_fields(config: Any, **flat_names: str) -> None:
     Raises:
         InvalidConfig: If a value is not valid.
     """
-    for name, parameter in parameters_of(type(config)).items():
+    kind: type = type(config)
+    for name, parameter in parameters_of(kind).items():
         given = getattr(config, name)
         value = parameter.values.check(flat_names.get(name, name), given)
         if value is not given:

@@ -11,8 +11,6 @@ from engine.privacy.mechanism_registry import MECHANISMS, MechanismKind
 _SAMPLINGS = {"poisson": "Poisson sampling", "shuffle": "shuffled batches"}
 _CLIPPINGS = {"joint": "joint clipping", "per-layer": "per-layer clipping"}
 _NOISE_SOURCES = {"seeded": "seeded noise", "system": "system noise"}
-SAMPLINGS = tuple(_SAMPLINGS)
-CLIPPINGS = tuple(_CLIPPINGS)
 NOISE_SOURCES = tuple(_NOISE_SOURCES)
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Noise multipliers offered in trade-off curves, from none to too much."""
@@ -85,7 +83,7 @@ class PrivacyConfig:
     sampling: str = field(
         default="poisson",
         metadata=Parameter(
-            values=Choice(names=SAMPLINGS),
+            values=Choice(names=tuple(_SAMPLINGS)),
             label="Sampling",
             option_help="Batch sampling: poisson, or shuffle (as in papers; its ε is far larger).",
             widget_help="Poisson: each sentence is drawn independently at each step, as the accounting assumes. "
@@ -116,7 +114,7 @@ class PrivacyConfig:
     clipping: str = field(
         default="joint",
         metadata=Parameter(
-            values=Choice(names=CLIPPINGS),
+            values=Choice(names=tuple(_CLIPPINGS)),
             label="Clipping",
             option_help="joint (a sentence's whole gradient) or per-layer (each layer to its share of C).",
             widget_help="Joint: the gradient over all weights is clipped to C. Per layer: each layer is clipped "

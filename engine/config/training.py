@@ -7,7 +7,6 @@ from engine.config.value_types import Choice, Integer, Number
 
 _LOSSES = {"mean": "averaged over tokens", "sum": "summed over tokens"}
 _OPTIMISERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
-LOSSES = tuple(_LOSSES)
 OPTIMISERS = tuple(_OPTIMISERS)
 
 
@@ -64,7 +63,7 @@ class TrainingConfig:
     loss: str = field(
         default="mean",
         metadata=Parameter(
-            values=Choice(names=LOSSES),
+            values=Choice(names=tuple(_LOSSES)),
             label="Sentence loss",
             option_help="Loss of a sentence: mean or sum over its tokens.",
             widget_help="Mean or sum over the tokens. With the sum, long sentences have larger gradients and are "
