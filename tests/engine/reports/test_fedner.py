@@ -142,7 +142,7 @@ def test_private_sharing_is_compared_at_the_same_epsilon_or_without_noise() -> N
         fedner_2020.private(small, hidden, fedner_2020.SENTENCE, 3.0): (4, 4, 4),
         fedner_2020.private(small, NOTHING, fedner_2020.SENTENCE, 3.0): (5, 4, 3),
         fedner_2020.private(small, hidden, fedner_2020.PLATFORM, 8.0): (2, 3, 4),
-        fedner_2020.live(NAMES, small, NOTHING, fedner_2020.UNPROTECTED): (7, 7, 7),
+        fedner_2020.live(NAMES, small, NOTHING, fedner_2020.SCOPES[0]): (7, 7, 7),
     }
     sentence, platform, _ = fedner.verdict(rows(known), "private")
     assert sentence.startswith("MLP, CRF, ε = 3 ")

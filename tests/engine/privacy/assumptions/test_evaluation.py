@@ -1,5 +1,5 @@
-"""What is worked out from a price and around it, on plans that are priced in a moment: closed forms, borders, grids.
-Published values and other accountants stand in ``test_accounting.py`` and ``test_second_accountant.py``."""
+"""Privacy costs and derived values on plans with fast accounting: closed forms, limits, grids. ``test_accounting.py``
+and ``test_second_accountant.py`` compare with published values and other accountants."""
 
 import dataclasses
 import math
@@ -45,7 +45,7 @@ SILENT = dataclasses.replace(WHOLE, noise_multiplier=0.0)
 
 class TestSpent:
     @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)], ids=["seeded", "system"])
-    def test_of_poisson_samples(self, source: str, said: str) -> None:
+    def test_poisson_samples(self, source: str, said: str) -> None:
         plan = dataclasses.replace(SAMPLED, noise_source=source)
         assert privacy_spent(plan, 0).epsilon == 0.0
         assert privacy_spent(plan, 3) == PrivacySpent(
@@ -57,8 +57,8 @@ class TestSpent:
             poisson_epsilon=None,
         )
 
-    def test_of_shuffled_batches(self) -> None:
-        """Three steps of five batches are an epoch that has begun: √5 · C."""
+    def test_shuffled_batches(self) -> None:
+        """Three steps of five batches are part of one epoch: √5 · C."""
         plan = dataclasses.replace(SAMPLED, sampling="shuffle")
         found = privacy_spent(plan, 3)
         assert found.epsilon == found.rdp_epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5) / 3, DELTA))
@@ -66,25 +66,25 @@ class TestSpent:
         assert (found.accountant, found.delta) == ("exact", DELTA)
         assert found.assumptions == (SHUFFLE, SEEDED, FLOATING, PUBLIC)
 
-    def test_without_noise_the_first_step_gives_everything_away(self) -> None:
+    def test_without_noise_first_step_has_infinite_epsilon(self) -> None:
         assert privacy_spent(SILENT, 0) == PrivacySpent(epsilon=0.0, delta=DELTA)
         assert privacy_spent(SILENT, 1) == PrivacySpent(epsilon=math.inf, delta=DELTA)
 
 
 class TestEpsilon:
     @pytest.mark.parametrize("accountant", ["pld", "rdp", "rdp-classic"])
-    def test_at_the_ends(self, accountant: str) -> None:
+    def test_zero_steps_and_zero_noise(self, accountant: str) -> None:
         assert epsilon(SAMPLED, 0, accountant) == epsilon(SILENT, 0, accountant) == 0.0
         assert epsilon(SILENT, 1, accountant) == math.inf
         with pytest.raises(InvalidConfig, match=r"steps=-1,.* 0 or more"):
             epsilon(SAMPLED, -1, accountant)
 
-    def test_unknown_accountant(self) -> None:
+    def test_unknown_accountant_is_rejected(self) -> None:
         with pytest.raises(InvalidConfig, match=r"accountant='moments',.* pld, rdp, rdp-classic"):
             epsilon(SAMPLED, 0, "moments")
 
     @pytest.mark.parametrize("steps", [1, 4])
-    def test_without_sampling(self, steps: int) -> None:
+    def test_without_sampling_equals_closed_forms(self, steps: int) -> None:
         exact = gaussian_by_mpmath(math.sqrt(steps) / 6, DELTA)
         assert exact <= epsilon(WHOLE, steps) <= exact + 2e-4 * steps
         orders = np.array(RdpAccountant()._orders)
@@ -95,12 +95,12 @@ class TestEpsilon:
         classic = steps * orders / (2 * 6**2) + math.log(1 / DELTA) / (orders - 1)
         assert epsilon(WHOLE, steps, "rdp-classic") == pytest.approx(classic.min(), rel=1e-12)
 
-    def test_the_orders_of_the_classic_accountant(self) -> None:
+    def test_orders_of_classic_accountant(self) -> None:
         first = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5)
         assert (*first, *map(float, range(5, 64)), 128.0, 256.0, 512.0) == accounting.CLASSIC_ORDERS
 
-    def test_with_sampling_the_divergences_are_binomial_sums(self) -> None:
-        """At the order where it is smallest, a whole number here (Mironov, Talwar and Zhang 2019)."""
+    def test_with_sampling_divergences_are_binomial_sums(self) -> None:
+        """At the order with the minimum, an integer here (Mironov, Talwar and Zhang 2019)."""
         q, sigma, steps = 0.2, 3.0, 5
 
         def divergence(order: int) -> float:
@@ -114,18 +114,18 @@ class TestEpsilon:
         assert epsilon(SAMPLED, steps, "rdp-classic") == pytest.approx(classic, rel=1e-9)
 
 
-class TestPrice:
-    def test_of_nothing_and_of_everything(self) -> None:
+class TestEventEpsilon:
+    def test_no_op_is_zero_and_non_private_is_infinite(self) -> None:
         assert event_epsilon(dp_accounting.NoOpDpEvent(), DELTA) == 0.0
         assert event_epsilon(dp_accounting.NonPrivateDpEvent(), DELTA) == math.inf
 
-    def test_gaussian_releases_have_the_closed_form(self) -> None:
+    def test_gaussian_events_equal_closed_form(self) -> None:
         once = dp_accounting.GaussianDpEvent(4.0)
         assert event_epsilon(once, DELTA) == pytest.approx(gaussian_by_mpmath(1 / 4, DELTA), abs=1e-9)
         several = dp_accounting.SelfComposedDpEvent(once, 9)
         assert event_epsilon(several, DELTA) == pytest.approx(gaussian_by_mpmath(3 / 4, DELTA), abs=1e-9)
 
-    def test_what_is_composed_is_priced_together(self) -> None:
+    def test_composed_gaussians_equal_closed_form(self) -> None:
         parts = [
             dp_accounting.GaussianDpEvent(5.0),
             dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(8.0), 3),
@@ -136,7 +136,7 @@ class TestPrice:
         nested = dp_accounting.ComposedDpEvent([dp_accounting.ComposedDpEvent(parts[:2]), parts[2]])
         assert exact <= event_epsilon(nested, DELTA) <= exact + 1e-3
 
-    def test_sampled_noise_costs_what_a_plan_of_it_does(self) -> None:
+    def test_sampled_event_equals_plan(self) -> None:
         once = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(3.0))
         assert event_epsilon(once, DELTA) == pytest.approx(epsilon(SAMPLED, 1), rel=1e-9)
         assert event_epsilon(dp_accounting.SelfComposedDpEvent(once, 5), DELTA) == epsilon(SAMPLED, 5)
@@ -149,13 +149,13 @@ class TestPrice:
             dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(1.0), 2),
         ],
     )
-    def test_what_is_not_understood_has_none(self, event: Any) -> None:
+    def test_unsupported_event_is_rejected(self, event: Any) -> None:
         with pytest.raises(InvalidConfig, match=r"event=(Laplace|PoissonSampled)DpEvent, expected Gaussian noise"):
             event_epsilon(event, DELTA)
 
 
-class TestComposed:
-    def test_divergences_add_up(self) -> None:
+class TestPldComposition:
+    def test_divergences_are_summed(self) -> None:
         orders = np.array(RdpAccountant()._orders)
         other = plan_of(10, 10, 8.0, 3)
         together = orders / 2 * (4 / 6**2 + 3 / 8**2)
@@ -164,7 +164,7 @@ class TestComposed:
         )
         assert pld_composition([SAMPLED], DELTA) == epsilon(SAMPLED, 5, "rdp")
 
-    def test_nothing_costs_nothing_and_one_without_noise_everything(self) -> None:
+    def test_empty_is_zero_and_plan_without_noise_is_infinite(self) -> None:
         assert pld_composition([], DELTA) == 0.0
         assert pld_composition([WHOLE, SILENT, WHOLE], DELTA) == math.inf
 
@@ -172,11 +172,11 @@ class TestComposed:
 class TestGaussian:
     @pytest.mark.parametrize("mu", [0.01, 0.3, 2.0, 20.0])
     @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3])
-    def test_against_30_digits(self, mu: float, delta: float) -> None:
+    def test_equals_mpmath_with_30_digits(self, mu: float, delta: float) -> None:
         assert gaussian_epsilon(mu, delta) == pytest.approx(gaussian_by_mpmath(mu, delta), abs=2e-9)
 
-    def test_where_delta_alone_is_enough(self) -> None:
-        """δ(0) = 2Φ(μ/2) − 1, the distance of two Gaussians."""
+    def test_is_zero_above_total_variation_distance(self) -> None:
+        """δ(0) = 2Φ(μ/2) − 1, the total variation distance of two Gaussians."""
         for mu in (0.1, 1.0):
             apart = math.erf(mu / 2 / math.sqrt(2))
             assert gaussian_epsilon(mu, apart * 1.0000001) == 0.0
@@ -185,11 +185,11 @@ class TestGaussian:
 
 class TestNoiseMultiplier:
     @pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3"])
-    def test_impossible_targets(self, target: Any) -> None:
+    def test_invalid_targets_are_rejected(self, target: Any) -> None:
         with pytest.raises(InvalidConfig, match=rf"target_epsilon={target!r},.* positive"):
             noise_multiplier_for(target, SAMPLED)
 
-    def test_it_is_the_smallest_on_a_grid_of_a_ten_thousandth(self) -> None:
+    def test_result_is_smallest_on_grid(self) -> None:
         accountant = "rdp-classic"
         sigma = noise_multiplier_for(1, SAMPLED, accountant)
         assert sigma == round(sigma, 4)
@@ -199,10 +199,10 @@ class TestNoiseMultiplier:
     @pytest.mark.parametrize("factor", [0.1, 0.3, 1.0, 1.7, 6000.0])
     @pytest.mark.parametrize("accountant", ["rdp", "rdp-classic", "pld"])
     @pytest.mark.parametrize("target", [1, 1.0, 0.5])
-    def test_targets_near_and_far(
+    def test_near_and_far_targets(
         self, target: float, accountant: str, factor: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """With an exact ε of target · factor ÷ σ, and a twentieth more by Rényi accounting."""
+        """The exact ε is target · factor ÷ σ, and Rényi accounting gives a twentieth more."""
         more = {"rdp": 1.05, "rdp-classic": 1.2, "pld": 1.0}
         asked = []
 
@@ -221,13 +221,11 @@ class TestNoiseMultiplier:
         assert asked.count("rdp") + asked.count("rdp-classic") < 45
 
     @pytest.mark.parametrize("accountant", ["rdp", "pld"])
-    def test_the_largest_noise_multipliers_are_tried_too(
-        self, accountant: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_largest_noise_multipliers_are_tried(self, accountant: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 9_000 / plan.noise_multiplier)
         assert noise_multiplier_for(1, SAMPLED, accountant) == pytest.approx(9_000, abs=3e-4)
 
-    def test_a_target_out_of_reach_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unreachable_target_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 20_000 / plan.noise_multiplier)
         said = r"target_epsilon=1 cannot .*\bpld .*delta=1e-05 .*noise multiplier .*10,000$"
         with pytest.raises(InvalidConfig, match=said):
@@ -235,7 +233,7 @@ class TestNoiseMultiplier:
 
 
 class TestExactNoiseMultiplier:
-    """Below a border that Rényi accounting gave, with costs that are known, and how often they are asked for."""
+    """Below an upper limit from Rényi accounting, with known costs, counting the evaluations."""
 
     @staticmethod
     def found(border: float, high: float, steps: float = 0.0) -> tuple[float, list[float]]:
@@ -248,29 +246,29 @@ class TestExactNoiseMultiplier:
         return accounting._exact_noise_multiplier(cost, 3.0, high), asked
 
     @pytest.mark.parametrize("high", [1.2345, 1.2346, 1.25, 1.4, 3.0])
-    def test_it_is_the_first_on_the_grid(self, high: float) -> None:
+    def test_result_is_first_on_grid(self, high: float) -> None:
         for border, expected in ((1.23449, 1.2345), (1.23441, 1.2345), (1.23432, 1.2344)):
             found, asked = self.found(border, high)
             assert found == expected
             assert len(asked) < 25
 
-    def test_it_may_be_the_border_that_was_given(self) -> None:
+    def test_result_may_be_the_upper_limit(self) -> None:
         assert self.found(1.25, 1.25)[0] == 1.25
         assert self.found(1.25003, 1.25003)[0] == 1.2501
 
-    def test_rounding_may_have_put_the_exact_one_above(self) -> None:
+    def test_result_may_exceed_limit_by_rounding(self) -> None:
         found, asked = self.found(1.25005, 1.25)
         assert found == 1.2501
         assert min(asked) >= 0.9 * 1.25
         assert max(asked) <= 1.01 * 1.25
         assert self.found(1.29995, 1.25)[0] == 1.3
 
-    def test_it_looks_a_tenth_further_down_at_a_time(self) -> None:
+    def test_search_decreases_by_a_tenth_per_step(self) -> None:
         _, asked = self.found(0.5, 1.0)
         assert asked[:7] == pytest.approx([0.9**power for power in range(1, 8)])
 
-    def test_an_epsilon_that_falls_off_a_cliff_is_kept_to_all_the_same(self) -> None:
-        """The root is known to 2e-5: where it comes out too low, the next place of the grid is tried."""
+    def test_discontinuous_epsilon_meets_target(self) -> None:
+        """The root is known to 2e-5: if it is too low, the next grid value is tried."""
         places = [1.2 + 1e-4 * number + 3e-6 for number in range(1, 60)]
         again = 0
         for cliff in places:
@@ -284,10 +282,10 @@ class TestExactNoiseMultiplier:
             assert found == pytest.approx(math.ceil(cliff * 10_000) / 10_000, abs=1e-12)
             assert found == round(found, 4)
             again += asked[-2] == pytest.approx(found - 1e-4, abs=1e-12)
-        assert again  # it did come out too low
+        assert again  # it was too low at least once
 
-    def test_an_epsilon_that_falls_in_steps_is_kept_to_all_the_same(self) -> None:
-        """Where the root that was found lies below a step, the next places of the grid are tried."""
+    def test_stepwise_epsilon_meets_target(self) -> None:
+        """If the root is below a step, the next grid values are tried."""
         for border in (1.00205, 1.0035, 1.0001):
             found, _ = self.found(border, 1.4, steps=0.0007)
             assert 3.0 * border / (math.floor(found / 0.0007) * 0.0007) <= 3.0
@@ -308,8 +306,10 @@ class TestExactNoiseMultiplier:
         (1e-7, 0.25, 1e-6),
     ],
 )
-def test_the_grid_of_a_step(probability: float, sigma: float, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1e-4, wider below σ = ½, and no wider than a tenth of q ÷ σ where that is above a millionth."""
+def test_grid_width_of_one_step(
+    probability: float, sigma: float, width: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1e-4, wider below σ = ½, and at most a tenth of q ÷ σ if that is above a millionth."""
     asked: list[Any] = []
     monkeypatch.setattr(pld, "on_grid", lambda *args: asked.append(args))
     pld.one_step.__wrapped__(probability, sigma)

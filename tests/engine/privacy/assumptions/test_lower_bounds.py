@@ -1,4 +1,4 @@
-"""Bounds from below: closed forms, brute force over thresholds, draws, and that they stay below what is proven."""
+"""Lower bounds: closed forms, brute force over thresholds, simulation, and consistency with the upper bounds."""
 
 import math
 from dataclasses import replace
@@ -22,8 +22,8 @@ DELTA = 1e-5
 @pytest.mark.parametrize(("neighbours", "moved"), [("zero-out", 1), ("replace", 2)])
 @pytest.mark.parametrize("epochs", [1, 4, 30])
 @pytest.mark.parametrize("sigma", [0.7, 2.0, 8.0])
-def test_with_one_batch_an_epoch_nothing_is_lost(neighbours, moved, epochs, sigma):
-    """Then all is a Gaussian mechanism, whose ε is known in closed form."""
+def test_one_batch_per_epoch_gives_exact_epsilon(neighbours, moved, epochs, sigma):
+    """With one batch, all is one Gaussian mechanism with ε in closed form."""
     found = shuffled_lower_bound(1, epochs, sigma, DELTA, neighbours)
     exact = gaussian_epsilon(moved * math.sqrt(epochs) / sigma, DELTA)
     assert found <= exact + 1e-9
@@ -31,8 +31,9 @@ def test_with_one_batch_an_epoch_nothing_is_lost(neighbours, moved, epochs, sigm
 
 
 @pytest.mark.parametrize(("batches", "sigma"), [(2, 1.0), (55, 0.5), (439, 0.6)])
-def test_of_one_epoch_the_best_threshold_tells_as_much(batches, sigma):
-    """δ(ε) of telling by whether the largest is above C, the best C of many (Chua et al. 2024, theorem 4.2)."""
+def test_one_epoch_equals_best_threshold_test(batches, sigma):
+    """Compare with δ(ε) of a test of whether the largest value exceeds C, at the best of many C (Chua et al. 2024,
+    theorem 4.2)."""
     thresholds = np.linspace(-4 * sigma, 2 + 9 * sigma, 200_001)
 
     def above(shift):
@@ -44,8 +45,8 @@ def test_of_one_epoch_the_best_threshold_tells_as_much(batches, sigma):
     assert found == pytest.approx(by_threshold, abs=0.03)
 
 
-def test_what_is_drawn_can_be_told_as_well_as_is_said():
-    """Three epochs of four batches: how often the likelihood ratio of the three largest is above e^ε, drawn."""
+def test_bound_equals_simulation():
+    """Three epochs of four batches: simulate how often the likelihood ratio of the three maxima exceeds e^ε."""
     random, sigma, batches, epochs, draws, delta = np.random.default_rng(5), 1.5, 4, 3, 400_000, 0.1
     found = shuffled_lower_bound(batches, epochs, sigma, delta, "replace")
 
@@ -77,27 +78,27 @@ def test_what_is_drawn_can_be_told_as_well_as_is_said():
     st.sampled_from(["zero-out", "replace", "add-or-remove"]),
     st.booleans(),
 )
-def test_never_above_what_is_proven(batches, epochs, sigma, neighbours, shuffled):
+def test_lower_bound_is_at_most_upper_bound(batches, epochs, sigma, neighbours, shuffled):
     made = Training(examples=10 * batches, batch_size=10, epochs=epochs, noise_multiplier=sigma, shuffled=shuffled)
     choices = Choices(sampling="none" if shuffled else "poisson", neighbours=neighbours)
     least, most = assumptions.at_least(made, choices), assumptions.epsilon(made, choices)
     assert least is None or 0 < least <= most + 1e-6
 
 
-def test_an_exchange_under_chance_is_between_one_removal_and_the_bound():
+def test_replace_one_with_sampling_is_between_removal_and_upper_bound():
     least = assumptions.at_least(TRAINING, Choices(neighbours="replace"))
     assert (
         assumptions.epsilon(TRAINING, Choices()) < least < assumptions.epsilon(TRAINING, Choices(neighbours="replace"))
     )
 
 
-def test_an_exchange_where_all_take_part_is_one_gaussian():
+def test_replace_one_with_full_batch_equals_gaussian():
     everybody = Training(examples=100, batch_size=100, epochs=4, noise_multiplier=4.0)
     found = assumptions.at_least(everybody, Choices(neighbours="replace"))
     assert found == pytest.approx(gaussian_epsilon(2 * math.sqrt(4) / 4, DELTA), abs=0.025)
 
 
-def test_epochs_that_were_not_ended_are_not_counted():
+def test_incomplete_epochs_are_ignored():
     whole, more = (
         assumptions.at_least(replace(made, shuffled=True), Choices(sampling="none", neighbours="zero-out"))
         for made in (replace(TRAINING, epochs=2), replace(TRAINING, epochs=2.9))
@@ -120,5 +121,5 @@ def test_epochs_that_were_not_ended_are_not_counted():
         Choices(neighbours="replace", whole_client=True),
     ],
 )
-def test_where_nothing_is_known_from_below_there_is_no_number(choices):
+def test_unsupported_choices_have_no_lower_bound(choices):
     assert assumptions.at_least(TRAINING, choices) is None

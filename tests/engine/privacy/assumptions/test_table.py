@@ -1,4 +1,4 @@
-"""The ledger: check values, closed forms, other accountants, and that what is not known has no number."""
+"""The table of assumptions: reference values, closed forms, other accountants, and no value where none is known."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ TRAINING = Training(examples=14_041, batch_size=256, epochs=10, noise_multiplier
         ({"sampling": "none", "neighbours": "zero-out"}, 17.9),
     ],
 )
-def test_check_values(choices, expected):
+def test_reference_values(choices, expected):
     assert assumptions.epsilon(TRAINING, Choices(**choices)) == pytest.approx(
         expected, abs=0.05 if expected > 10 else 0.005
     )
@@ -44,13 +44,13 @@ def test_check_values(choices, expected):
         ({"examples": 5000, "batch_size": 64, "epochs": 7, "noise_multiplier": 0.8, "delta": 1e-6}, 3.7292),
     ],
 )
-def test_estimates_of_the_prv_accountant(training, expected):
-    """Gopi, Lee and Wutschitz 2021, its authors' own program: measured once, printed here to four decimals."""
+def test_epsilon_equals_prv_accountant(training, expected):
+    """Gopi, Lee and Wutschitz 2021: computed once with the authors' program, to four decimals."""
     made = replace(TRAINING, **training)
     assert assumptions.epsilon(made, made.promised) == pytest.approx(expected, rel=2e-3)
 
 
-def test_a_second_accountant_says_the_same_of_chance():
+def test_epsilon_equals_dp_accounting():
     library = RdpAccountant().compose(
         dp_accounting.PoissonSampledDpEvent(256 / 14_041, dp_accounting.GaussianDpEvent(1.0)), 548
     )
@@ -67,7 +67,7 @@ def test_a_second_accountant_says_the_same_of_chance():
 
 @pytest.mark.parametrize(("neighbours", "moved"), [("zero-out", 1), ("replace", 2), ("add-or-remove", math.sqrt(5))])
 @pytest.mark.parametrize("trainings", [1, 3])
-def test_shuffled_batches_are_a_gaussian_mechanism_an_epoch(neighbours, moved, trainings):
+def test_shuffled_batches_are_one_gaussian_mechanism_per_epoch(neighbours, moved, trainings):
     """δ(ε) in closed form (Balle and Wang 2018, theorem 8)."""
     found = assumptions.epsilon(TRAINING, Choices(sampling="none", neighbours=neighbours, trainings=trainings))
     mu = moved * math.sqrt(10 * trainings)
@@ -75,13 +75,13 @@ def test_shuffled_batches_are_a_gaussian_mechanism_an_epoch(neighbours, moved, t
     assert delta == pytest.approx(1e-5, rel=1e-4)
 
 
-def test_several_sentences_in_one_batch_move_it_as_often_as_far():
+def test_group_in_one_batch_scales_sensitivity():
     found = assumptions.epsilon(TRAINING, Choices(sampling="none", neighbours="zero-out", sentences=3))
     assert found == pytest.approx(gaussian_epsilon(3 * math.sqrt(10), 1e-5))
 
 
-def test_an_exchange_costs_more_than_a_removal_and_no_more_than_the_pair_of_both():
-    """Closed form of a step that takes everybody: one Gaussian mechanism of sensitivity 2."""
+def test_replace_one_is_between_removal_and_two_changes():
+    """Closed form of a full-batch step: one Gaussian mechanism of sensitivity 2."""
     one = assumptions.epsilon(TRAINING, Choices())
     assert one < assumptions.epsilon(TRAINING, Choices(neighbours="replace")) < 3 * one
     everybody = Training(examples=100, batch_size=100, epochs=1, noise_multiplier=4.0)
@@ -89,22 +89,22 @@ def test_an_exchange_costs_more_than_a_removal_and_no_more_than_the_pair_of_both
     assert gaussian_epsilon(2 / 4, 1e-5) <= exchanged < 2 * gaussian_epsilon(2 / 4, 1e-5)
 
 
-def test_what_a_paper_printed_is_followed_step_by_step():
-    printed = printed_row(1.0)
-    steps = assumptions.waterfall(printed, AS_PRINTED, printed.promised)
+def test_waterfall_explains_reported_epsilon():
+    reported = printed_row(1.0)
+    steps = assumptions.waterfall(reported, AS_PRINTED, reported.promised)
     assert [step.assumption for step in steps] == ["", "data", "batch", "accountant", "sampling"]
-    assert steps[0].epsilon == pytest.approx(0.688, abs=5e-4), "as it is printed"
+    assert steps[0].epsilon == pytest.approx(0.688, abs=5e-4), "as it is reported"
     assert steps[3].epsilon == pytest.approx(0.7623, abs=5e-4)
-    assert steps[-1].epsilon == assumptions.epsilon(printed, printed.promised) > 50
+    assert steps[-1].epsilon == assumptions.epsilon(reported, reported.promised) > 50
     for row in jana_biemann_2021.published()["tables"]["table2"]:
         found = assumptions.epsilon(printed_row(row["noise_multiplier"]), AS_PRINTED)
         assert found == pytest.approx(row["epsilon"], abs=0.005 if row["epsilon"] > 1 else 0.002)
 
 
-def test_what_a_paper_printed_of_shuffled_batches_is_less_than_they_cost():
-    """An attack is known that tells more than the printed 0.688."""
-    printed = printed_row(1.0)
-    assert 5 < assumptions.at_least(printed, replace(printed.promised, neighbours="zero-out")) < 6.5
+def test_lower_bound_exceeds_reported_epsilon():
+    """A known attack gives more than the reported 0.688."""
+    reported = printed_row(1.0)
+    assert 5 < assumptions.at_least(reported, replace(reported.promised, neighbours="zero-out")) < 6.5
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_a_paper_printed_of_shuffled_batches_is_less_than_they_cost():
         Training(examples=9, batch_size=9, epochs=6, noise_multiplier=9.0, unit="client", messages=True),
     ],
 )
-def test_rows_change_one_thing_each(training):
+def test_each_row_changes_one_assumption(training):
     rows = assumptions.rows(training)
     assert {row.assumption for row in rows} == set(assumptions.TITLES)
     claimed = [row for row in rows if row.claimed]
@@ -135,14 +135,14 @@ def test_rows_change_one_thing_each(training):
     assert all(row.why.endswith(".") for row in rows)
 
 
-def test_clients_counted_together_look_more_private_than_they_are():
+def test_pooled_clients_give_smaller_epsilon():
     made = replace(TRAINING, clients=4)
     alone, together = (assumptions.epsilon(made, replace(made.promised, pooled=pooled)) for pooled in (False, True))
     assert together < alone
     assert together == assumptions.epsilon(TRAINING, TRAINING.promised)
 
 
-def test_of_no_noise_or_a_known_seed_nothing_is_hidden():
+def test_no_noise_or_known_seed_gives_infinite_epsilon():
     assert math.isinf(assumptions.epsilon(replace(TRAINING, noise_multiplier=0.0), Choices()))
     assert math.isinf(assumptions.epsilon(TRAINING, Choices(seed_known=True)))
 
@@ -155,11 +155,11 @@ def test_of_no_noise_or_a_known_seed_nothing_is_hidden():
         {"sentences": 2, "accountant": "rdp"},
     ],
 )
-def test_what_is_not_known_has_no_number(choices):
+def test_unknown_combination_has_no_epsilon(choices):
     assert assumptions.epsilon(TRAINING, Choices(**choices)) is None
 
 
-def test_any_choices_have_a_number_or_none_and_never_a_negative_one():
+def test_epsilon_is_positive_or_none():
     small = Training(examples=400, batch_size=40, epochs=2, noise_multiplier=2.0, clients=2)
     for accountant, sampling, neighbours, sentences in itertools.product(
         assumptions.ACCOUNTANTS, assumptions.SAMPLINGS, assumptions.NEIGHBOURS, (1, 2)
@@ -182,7 +182,7 @@ def test_any_choices_have_a_number_or_none_and_never_a_negative_one():
         ({"delta": 1}, "delta=1"),
     ],
 )
-def test_a_training_that_cannot_be_is_named(wrong, words):
+def test_invalid_training_is_named(wrong, words):
     with pytest.raises(InvalidConfig, match=words):
         replace(TRAINING, **wrong)
 
@@ -191,12 +191,12 @@ def test_a_training_that_cannot_be_is_named(wrong, words):
     "wrong",
     [{"accountant": "x"}, {"sampling": "x"}, {"neighbours": "x"}, {"sentences": 0}, {"trainings": 0}, {"delta": 0}],
 )
-def test_choices_that_cannot_be_are_named(wrong):
+def test_invalid_choice_is_named(wrong):
     with pytest.raises(InvalidConfig, match=next(iter(wrong)).replace("sentences", "group_size")):
         Choices(**wrong)
 
 
-def test_of_parts_that_differ_the_dearest_counts():
+def test_epsilon_is_that_of_worst_part():
     small, large = Part(2000, 256, 80), Part(12_041, 256, 400)
     both = replace(TRAINING, clients=2, parts=(small, large))
     found = {part: assumptions.epsilon(replace(TRAINING, parts=(part,)), Choices()) for part in (small, large)}
@@ -207,7 +207,7 @@ def test_of_parts_that_differ_the_dearest_counts():
     )
 
 
-def test_whole_clients_are_counted_as_sentences_are():
+def test_client_level_equals_sentence_level_formula():
     """DP-FedAvg: a round is a step, a client an example (McMahan et al. 2018)."""
     clients = Training(examples=100, batch_size=20, epochs=6, noise_multiplier=2.0, unit="client")
     same = replace(clients, unit="sentence")
@@ -217,7 +217,7 @@ def test_whole_clients_are_counted_as_sentences_are():
     assert all("sentence" not in row.choice for row in assumptions.rows(clients))
 
 
-def test_messages_are_paid_for_each():
+def test_each_message_is_charged():
     part = Part(9, 9, 6)
     sent = Training(
         examples=9, batch_size=9, epochs=6, parts=(part,), noise_multiplier=9.0, unit="client", messages=True
@@ -226,7 +226,7 @@ def test_messages_are_paid_for_each():
     assert {row.assumption for row in assumptions.rows(sent)} == set(assumptions.TITLES)
 
 
-def test_a_client_is_promised_nothing_where_sentences_are():
+def test_sentence_level_gives_no_client_guarantee():
     federated = replace(TRAINING, clients=4)
     (row,) = (row for row in assumptions.rows(federated) if "one client, with all" in row.choice)
     assert math.isinf(row.epsilon)

@@ -1,4 +1,4 @@
-"""Audits where the truth is known: a bound that holds, and that is worth something."""
+"""Audits with known truth: their bounds are valid and useful."""
 
 import numpy as np
 import pytest
@@ -10,15 +10,15 @@ from engine.privacy.audit.tradeoff_functions import delta_of_gaussian
 
 @pytest.mark.parametrize("family", calibration.FAMILIES)
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
-def test_the_bound_holds_and_is_worth_something(epsilon, family):
-    """The long form, 1,000 repetitions, is in ``benchmarks.audit_known``."""
+def test_bound_has_coverage_and_power(epsilon, family):
+    """``benchmarks.audit_known`` has the long version with 1,000 repetitions."""
     found = calibration.gaussian_mechanism(epsilon, repetitions=40, canaries=20_000, family=family)
     assert found.coverage >= 0.95
     assert found.median > {"gaussian": 0.5, "any": 0.35, "trials": 0.6}[family] * epsilon
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
-def test_who_takes_more_for_granted_bounds_more(epsilon):
+def test_stronger_assumptions_give_larger_bounds(epsilon):
     any_mechanism, gaussian, trials = (
         calibration.gaussian_mechanism(epsilon, repetitions=10, canaries=20_000, family=name).median
         for name in ("any", "gaussian", "trials")
@@ -26,21 +26,21 @@ def test_who_takes_more_for_granted_bounds_more(epsilon):
     assert any_mechanism < gaussian < trials < epsilon
 
 
-def test_a_mechanism_with_half_its_noise_is_found_out():
-    """ε = 3 claimed, half of its σ there: ε is then 6.9."""
+def test_half_of_the_noise_is_detected():
+    """Claimed ε = 3 with half of its σ: the true ε is 6.9."""
     truth = calibration.epsilon_at(3.0, 1e-5, noise=0.5)
     assert truth == pytest.approx(6.9, abs=0.3)
     found = calibration.gaussian_mechanism(truth, repetitions=20, canaries=100_000)
     assert (found.bounds > 3.0).mean() >= 0.9
 
 
-def test_bounds_are_so_bad_as_they_may_be_where_the_noise_is_of_another_size():
-    """That coverage can fail: against a claim that is too small it does."""
+def test_coverage_fails_for_too_small_claim():
+    """Coverage can fail: it does for a claim that is too small."""
     found = calibration.gaussian_mechanism(8.0, repetitions=10, canaries=20_000)
     assert not (found.bounds <= 1.0).any()
 
 
-def test_repetitions_differ_and_come_again():
+def test_repetitions_differ_and_are_reproducible():
     one, again = (calibration.gaussian_mechanism(3.0, repetitions=5, canaries=500) for _ in range(2))
     assert np.array_equal(one.bounds, again.bounds)
     assert len(set(one.bounds.tolist())) > 1
@@ -51,12 +51,12 @@ def test_repetitions_differ_and_come_again():
     "wrong",
     [{"repetitions": 0}, {"canaries": 0}, {"canaries": 4}, {"family": "laplace"}, {"delta": 0.0}, {"delta": 1.0}],
 )
-def test_values_out_of_range_are_named(wrong):
+def test_invalid_argument_is_named(wrong):
     with pytest.raises(InvalidConfig, match=next(iter(wrong))):
         calibration.gaussian_mechanism(**{"epsilon": 3.0, "repetitions": 2} | wrong)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, 51.0, float("nan")])
-def test_an_epsilon_out_of_range_is_named(epsilon):
+def test_invalid_epsilon_is_named(epsilon):
     with pytest.raises(InvalidConfig, match="epsilon="):
         calibration.gaussian_mechanism(epsilon, repetitions=1)

@@ -1,4 +1,4 @@
-"""Bounds from independent trials: confidence of the rates, and what they rule out."""
+"""Bounds from independent trials: confidence of the error rates, and the trade-off curves that they rule out."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from engine.privacy.audit.tradeoff_functions import gaussian
 
 
 @pytest.mark.parametrize(("count", "number"), [(0, 10), (3, 50), (50, 50), (200, 1000)])
-def test_rates_are_bounded_as_clopper_and_pearson_do(count: int, number: int) -> None:
-    """The same count of each kind of error on the second half; the threshold, 0.5, from the first."""
+def test_error_bounds_equal_clopper_pearson(count: int, number: int) -> None:
+    """The second half has the same count of each kind of error; the threshold, 0.5, comes from the first half."""
     first = np.array([0.0, 1.0] * number)
     outside = np.concatenate([np.ones(count), np.zeros(number - count)])
     scores = np.concatenate([first, outside, 1 - outside])
@@ -19,7 +19,7 @@ def test_rates_are_bounded_as_clopper_and_pearson_do(count: int, number: int) ->
     assert multi_run.errors(scores, members, 0.05) == pytest.approx((expected, expected))
 
 
-def test_rates_hold_as_often_as_they_promise() -> None:
+def test_error_bounds_have_coverage() -> None:
     random, wrong = np.random.default_rng(0), 0
     for _ in range(300):
         members = random.random(400) < 0.5
@@ -28,7 +28,7 @@ def test_rates_hold_as_often_as_they_promise() -> None:
     assert wrong <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05)
 
 
-def test_errors_so_few_rule_out_whoever_must_have_more_in_both_directions() -> None:
+def test_low_error_rates_rule_out_curve_in_both_directions() -> None:
     rates = (0.3, 0.2)
     assert norm.ppf(0.7) - norm.ppf(0.2) == pytest.approx(1.366, abs=1e-3)
     assert not multi_run.ruled_out(rates, gaussian(1.37))

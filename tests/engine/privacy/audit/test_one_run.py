@@ -1,4 +1,4 @@
-"""Bounds from one run against exact chances, closed forms and repetition."""
+"""Bounds from one run compared with exact probabilities, closed forms and repetition."""
 
 import math
 
@@ -25,8 +25,8 @@ from engine.privacy.plan import PrivacyPlan
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0, 5))
-def test_without_delta_the_chance_is_that_of_randomised_response(made, right, epsilon):
-    """Each coin told truly with probability e^ε ÷ (1 + e^ε) has privacy ε, and nothing does better."""
+def test_p_value_without_delta_equals_randomised_response(made, right, epsilon):
+    """Each coin reported truly with probability e^ε ÷ (1 + e^ε) has privacy ε, and nothing does better."""
     right = min(right, made)
     chance = math.exp(epsilon) / (1 + math.exp(epsilon))
     exact = sum(math.comb(made, k) * chance**k * (1 - chance) ** (made - k) for k in range(right, made + 1))
@@ -34,7 +34,7 @@ def test_without_delta_the_chance_is_that_of_randomised_response(made, right, ep
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 4), st.floats(1e-6, 0.01))
-def test_with_delta_the_chance_is_the_theorems(made, right, epsilon, delta):
+def test_p_value_with_delta_equals_theorem(made, right, epsilon, delta):
     right = min(right, made)
     coin = binom(made, 1 / (1 + math.exp(-epsilon)))
     shares = [sum(coin.pmf(k) for k in range(max(0, right - i), right)) / i for i in range(1, right + 1)]
@@ -42,7 +42,7 @@ def test_with_delta_the_chance_is_the_theorems(made, right, epsilon, delta):
     assert p_value(Guesses(50, made, right), epsilon, delta) == pytest.approx(expected, rel=1e-8)
 
 
-def test_the_bound_is_where_the_chance_is_the_error():
+def test_bound_is_where_p_value_equals_error():
     guesses = Guesses(1000, 200, 170)
     bound = epsilon_bound(guesses, 1e-5)
     assert p_value(guesses, bound, 1e-5) <= 0.05 < p_value(guesses, bound + 2e-4, 1e-5)
@@ -51,20 +51,20 @@ def test_the_bound_is_where_the_chance_is_the_error():
 
 @pytest.mark.parametrize("error", [0.05, 0.3, 0.6])
 @pytest.mark.parametrize("mu", [0.2, 1.0])
-def test_of_one_canary_the_curve_says_what_can_be_worked_out(mu, error):
-    """Of one canary a guess is right with probability Φ(μ/2) at most: it contradicts where that is below the error."""
+def test_one_canary_contradicts_as_in_closed_form(mu, error):
+    """A guess on one canary is correct with probability at most Φ(μ/2): it contradicts if this is below the error."""
     assert contradicts(Guesses(1, 1, 1), gaussian(mu), error) == (norm.cdf(mu / 2) < error)
     assert not contradicts(Guesses(1, 1, 0), gaussian(mu), error)
 
 
 @pytest.mark.parametrize(("canaries", "mu"), [(20, 0.5), (200, 0.2), (200, 2.0), (3000, 1.0)])
-def test_no_curve_is_contradicted_by_what_the_best_attacker_may_well_reach(canaries, mu):
-    """Who guesses all coins under one Gaussian mechanism each has Binomial(m, Φ(μ/2)) right."""
+def test_best_attacker_does_not_contradict_true_curve(canaries, mu):
+    """An attacker who guesses all coins, each under one Gaussian mechanism, has Binomial(m, Φ(μ/2)) correct."""
     likely = int(binom.isf(0.05, canaries, norm.cdf(mu / 2)))
     assert not any(contradicts(Guesses(canaries, canaries, right), gaussian(mu)) for right in range(likely + 1))
 
 
-def test_a_curve_of_pairs_contradicts_no_more_than_the_mechanisms_own():
+def test_curve_of_pairs_contradicts_no_more_than_exact_curve():
     pairs = [(epsilon, delta_of_gaussian(epsilon, 1.0)) for epsilon in np.linspace(0, 10, 300)]
     for right in range(60, 101):
         guesses = Guesses(500, 100, right)
@@ -73,26 +73,26 @@ def test_a_curve_of_pairs_contradicts_no_more_than_the_mechanisms_own():
 
 
 @given(st.integers(5, 400), st.data())
-def test_more_right_guesses_never_bound_less(canaries, data):
+def test_bound_increases_with_correct_guesses(canaries, data):
     made = data.draw(st.integers(1, canaries))
     right = data.draw(st.integers(0, made - 1))
     for bound in (epsilon_bound, gaussian_bound):
         assert bound(Guesses(canaries, made, right + 1), 1e-5) >= bound(Guesses(canaries, made, right), 1e-5)
 
 
-def test_who_sees_the_coins_gets_a_bound_that_grows_with_the_canaries():
+def test_bound_of_perfect_attacker_grows_with_canaries():
     members = np.arange(1000) % 2 == 0
     found = [best(guesses_of(members[:m].astype(float), members[:m]), epsilon_bound, 0.0) for m in (10, 100, 1000)]
     assert 0 < found[0] < found[1] < found[2]
     assert best(guesses_of(-members.astype(float), members), epsilon_bound, 0.0) == 0.0
 
 
-def test_guesses_are_the_highest_in_and_the_lowest_out():
+def test_guesses_are_highest_in_and_lowest_out():
     scores, members = np.array([3.0, 1.0, 2.0, 0.0, 5.0, 4.0]), np.array([1, 0, 0, 0, 1, 1], dtype=bool)
     assert guesses_of(scores, members) == [Guesses(6, 5, 5), Guesses(6, 6, 6)]
 
 
-def test_so_few_canaries_bound_nothing():
+def test_too_few_canaries_give_bound_zero():
     assert epsilon_bound(Guesses(FEWEST, FEWEST, FEWEST), 0.0) > 0
     assert epsilon_bound(Guesses(FEWEST - 1, FEWEST - 1, FEWEST - 1), 0.0) == 0
     with pytest.raises(InvalidConfig, match=rf"canaries=4,.* at least {FEWEST}\b"):
@@ -100,7 +100,7 @@ def test_so_few_canaries_bound_nothing():
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.7, 2.0])
-def test_of_one_step_of_everybody_the_bound_is_the_gaussians(noise_multiplier):
+def test_one_full_batch_step_gives_gaussian_bound(noise_multiplier):
     """q = 1 and one step is one Gaussian mechanism."""
     plan = PrivacyPlan(
         examples=10,
@@ -117,6 +117,6 @@ def test_of_one_step_of_everybody_the_bound_is_the_gaussians(noise_multiplier):
 
 
 @pytest.mark.parametrize("numbers", [(3, 4, 1), (3, 3, 4), (3, 2, -1)])
-def test_numbers_that_cannot_be_are_refused(numbers):
+def test_invalid_guesses_are_rejected(numbers):
     with pytest.raises(InvalidConfig, match="right="):
         Guesses(*numbers)

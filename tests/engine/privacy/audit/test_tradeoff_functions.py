@@ -1,4 +1,4 @@
-"""Trade-off curves against their duality with (ε, δ), worked out by numbers alone."""
+"""Trade-off curves compared with their dual (ε, δ), computed numerically."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ALPHAS = np.concatenate([np.logspace(-9, -1, 60), np.linspace(0.1, 0.9, 81), 1 -
 
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 6.0])
-def test_the_delta_of_a_curve_is_that_of_the_mechanism(mu, epsilon):
+def test_delta_of_gaussian_equals_dual_of_curve(mu, epsilon):
     """δ(ε) = 1 − min over α of f(α) + e^ε α (Dong, Roth, Su 2022, proposition 2.12)."""
     curve = gaussian(mu)
     alphas = np.concatenate([np.logspace(-16, -1, 4000), np.linspace(0.1, 1, 4000)])
@@ -24,15 +24,15 @@ def test_the_delta_of_a_curve_is_that_of_the_mechanism(mu, epsilon):
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_delta_is_that_of_a_second_library(mu, epsilon):
+def test_delta_equals_dp_accounting(mu, epsilon):
     theirs = pld.privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4)
     assert delta_of_gaussian(epsilon, mu) == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-3, abs=1e-12)
 
 
 @given(MU)
 @example(5.75)
-def test_a_gaussian_curve_is_its_own_inverse(mu):
-    """On the way β is kept as 1 − β, to 1e-16: where β is 1e-10, to one part in a million."""
+def test_gaussian_curve_is_its_own_inverse(mu):
+    """The computation stores β as 1 − β, to 1e-16: at β = 1e-10, this is one part in a million."""
     curve = gaussian(mu)
     for alpha in (0.001, 0.2, 0.5, 0.9):
         if 1e-10 < curve(alpha) < 1 - 1e-10:
@@ -40,7 +40,7 @@ def test_a_gaussian_curve_is_its_own_inverse(mu):
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
-def test_a_curve_of_pairs_is_never_above_the_mechanisms_and_comes_near(mu):
+def test_curve_of_pairs_approaches_exact_curve_from_below(mu):
     pairs = [(epsilon, delta_of_gaussian(epsilon, mu)) for epsilon in np.linspace(0, 12 * mu, 400)]
     one, other = gaussian(mu), of_pairs(pairs)
     gaps = np.array([one(alpha) - other(alpha) for alpha in ALPHAS])
@@ -48,13 +48,13 @@ def test_a_curve_of_pairs_is_never_above_the_mechanisms_and_comes_near(mu):
     assert gaps.max() < 1e-3
 
 
-def test_a_curve_of_one_pair_is_that_of_randomised_response():
+def test_curve_of_one_pair_equals_randomised_response():
     """(ε, 0): max(1 − e^ε α, e^−ε (1 − α)) (proposition 2.11)."""
     curve = of_pairs([(np.log(3), 0.0)])
     assert [curve(alpha) for alpha in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([1, 0.25, 1 / 6, 0])
 
 
-def test_where_nothing_can_be_learned_nothing_is_won():
+def test_zero_epsilon_gives_diagonal_curve():
     curve = of_pairs([(0.0, 0.0)])
     assert [curve(alpha) for alpha in (0.0, 0.3, 1.0)] == pytest.approx([1, 0.7, 0])
     assert delta_of_gaussian(1.0, 0.0) == 0.0

@@ -1,4 +1,4 @@
-"""The bounds of the noise check against other ways to the same numbers."""
+"""Critical values of the noise check compared with independent computations."""
 
 import math
 
@@ -8,28 +8,28 @@ from scipy import stats
 
 from engine.privacy.noise_check import critical_values
 
-CHANCES = (0.1, 1e-3, 1e-10)
+PROBABILITIES = (0.1, 1e-3, 1e-10)
 
 
-@pytest.mark.parametrize("chance", CHANCES)
-def test_sums_of_squares_against_chi_squared(chance: float) -> None:
+@pytest.mark.parametrize("chance", PROBABILITIES)
+def test_square_bounds_equal_chi_squared(chance: float) -> None:
     draws = np.array([1, 2, 50, 4096, 10_000_000])
     low, high = critical_values.square_bounds(draws, chance)
     np.testing.assert_allclose(stats.chi2.cdf(low, draws), chance / 2, rtol=1e-4)
     np.testing.assert_allclose(stats.chi2.sf(high, draws), chance / 2, rtol=1e-4)
 
 
-def test_sums_of_very_many_squares_against_the_normal_limit() -> None:
+def test_square_bounds_approach_normal_limit() -> None:
     for draws in (1e9, 1e11):
         low, high = ((each - draws) / math.sqrt(2 * draws) for each in critical_values.square_bounds(draws, 1e-9))
         z = stats.norm.isf(5e-10)
         assert low == pytest.approx(-z, abs=1e-3)
         assert high == pytest.approx(z, abs=1e-3)
-        assert low <= -z + (z * z - 1) / 3 * math.sqrt(2 / draws)  # no nearer than its skewness says
+        assert low <= -z + (z * z - 1) / 3 * math.sqrt(2 / draws)  # no nearer than its skewness allows
 
 
 @pytest.mark.parametrize("draws", [1, 7, 2048])
-def test_scores_of_sums_of_squares_are_normal_quantiles(draws: int) -> None:
+def test_square_scores_are_normal_quantiles(draws: int) -> None:
     for probability in (1e-12, 0.01, 0.4999, 0.5001, 0.99):
         square = stats.chi2.ppf(probability, draws)
         assert critical_values.square_score(square, draws) == pytest.approx(stats.norm.ppf(probability), abs=1e-6)
@@ -41,7 +41,7 @@ def test_scores_of_sums_of_squares_are_normal_quantiles(draws: int) -> None:
     assert math.isnan(critical_values.square_score(math.nan, draws))
 
 
-@pytest.mark.parametrize("chance", CHANCES)
+@pytest.mark.parametrize("chance", PROBABILITIES)
 def test_normal_and_sum_bounds(chance: float) -> None:
     assert 2 * stats.norm.sf(critical_values.normal_bound(chance)) == pytest.approx(chance)
     for draws in (1, 400):
@@ -52,15 +52,15 @@ def test_normal_and_sum_bounds(chance: float) -> None:
 
 
 @pytest.mark.parametrize("dimensions", [3, 8, 64])
-def test_cosines_against_student(dimensions: int) -> None:
+def test_cosine_bound_equals_student_t(dimensions: int) -> None:
     """c·√((k − 1)/(1 − c²)) of a random direction has Student's distribution with k − 1 degrees of freedom."""
-    for chance in CHANCES:
+    for chance in PROBABILITIES:
         cosine = critical_values.cosine_bound(dimensions, chance)
         t = cosine * math.sqrt((dimensions - 1) / (1 - cosine**2))
         assert 2 * stats.t.sf(t, dimensions - 1) == pytest.approx(chance, rel=1e-4)
 
 
-def test_distances_are_no_smaller_than_those_of_kolmogorov() -> None:
+def test_distance_bound_is_at_least_kolmogorov() -> None:
     for draws in (1, 10, 1000):
         for chance in (0.1, 1e-3):
             allowed = float(critical_values.distance_bound(draws, chance))
@@ -70,7 +70,7 @@ def test_distances_are_no_smaller_than_those_of_kolmogorov() -> None:
 
 
 @pytest.mark.parametrize(("number", "probability"), [(1, 0.3), (40, 0.1), (4_388, 0.0023), (14_041, 0.3), (50, 0.98)])
-def test_scores_of_counts_are_normal_and_alike(number: int, probability: float) -> None:
+def test_count_scores_are_standard_normal(number: int, probability: float) -> None:
     random = np.random.default_rng(1)
     counts, ties = random.binomial(number, probability, 20_000), random.random(20_000)
     scores = critical_values.normal_scores(counts, ties, number, probability)
@@ -83,7 +83,7 @@ def test_scores_of_counts_are_normal_and_alike(number: int, probability: float) 
     np.testing.assert_allclose(scores, stats.norm.ppf(exact), atol=1e-6)
 
 
-def test_scores_of_counts_out_of_reach_are_far_off() -> None:
+def test_count_scores_out_of_range_are_40() -> None:
     assert critical_values.normal_score(10_000, 0.5, 1_000_000, 1e-4) == 40.0
     assert critical_values.normal_score(0, 0.5, 1_000_000, 0.5) == -40.0
     np.testing.assert_array_equal(
@@ -91,7 +91,7 @@ def test_scores_of_counts_out_of_reach_are_far_off() -> None:
     )
 
 
-def test_scores_keep_the_digits_of_the_smaller_side() -> None:
+def test_count_scores_keep_precision_in_both_tails() -> None:
     expected = stats.norm.ppf(0.5 * 0.1**100)
     assert critical_values.normal_score(0, 0.5, 100, 0.9) == pytest.approx(expected, rel=1e-6)
     assert critical_values.normal_score(100, 0.5, 100, 0.1) == pytest.approx(-expected, rel=1e-6)
@@ -104,10 +104,8 @@ def test_scores_keep_the_digits_of_the_smaller_side() -> None:
 
 
 @pytest.mark.parametrize(("number", "probability", "deviation"), [(1_000_000, 0.1, 300), (1_000_000, 0.9, 300)])
-def test_counts_are_in_reach_up_to_forty_deviations_and_forty_counts(
-    number: int, probability: float, deviation: int
-) -> None:
-    """Within that, chances too small for a float count as 1e-300."""
+def test_range_of_counts_is_40_deviations_plus_40(number: int, probability: float, deviation: int) -> None:
+    """Within this range, probabilities too small for a float count as 1e-300."""
     mean, reach = round(number * probability), 40 * deviation + 40
     ends = np.array([mean - reach - 1, mean - reach, mean + reach, mean + reach + 1])
     least = stats.norm.ppf(1e-300)
@@ -118,7 +116,7 @@ def test_counts_are_in_reach_up_to_forty_deviations_and_forty_counts(
 
 
 @pytest.mark.parametrize(("number", "probability"), [(30, 0.3), (50, 0.02), (50, 0.97)])
-def test_no_count_is_below_none_or_above_all(number: int, probability: float) -> None:
+def test_distribution_covers_zero_to_number(number: int, probability: float) -> None:
     first, chances = critical_values._distribution(number, probability)
     assert first == 0
     exact = [math.comb(number, k) * probability**k * (1 - probability) ** (number - k) for k in range(number + 1)]
@@ -128,8 +126,8 @@ def test_no_count_is_below_none_or_above_all(number: int, probability: float) ->
 
 
 @pytest.mark.parametrize(("draws", "probability"), [(30, 0.3), (60, 0.02), (60, 0.97)])
-def test_counts_against_sums_of_their_chances(draws: int, probability: float) -> None:
-    """One more than the quantile is let in on either side."""
+def test_count_bounds_equal_summed_probabilities(draws: int, probability: float) -> None:
+    """One more than the quantile is allowed on either side."""
     exact = [math.comb(draws, k) * probability**k * (1 - probability) ** (draws - k) for k in range(draws + 1)]
     for chance in (0.3, 1e-3, 1e-6):
         lowest = next(k for k in range(draws + 1) if math.fsum(exact[: k + 1]) >= chance / 2)
@@ -137,15 +135,15 @@ def test_counts_against_sums_of_their_chances(draws: int, probability: float) ->
         assert critical_values.count_bounds(draws, probability, chance) == (lowest - 1, highest + 1)
 
 
-def test_the_budget_is_split_evenly() -> None:
+def test_false_alarm_budget_is_split_evenly() -> None:
     assert critical_values.FALSE_ALARM == 1e-6
     assert critical_values.share(1) == pytest.approx(1e-6 / 16)  # sixteen questions, listed beside FAMILIES
     assert critical_values.share(10) * 10 * 16 == pytest.approx(1e-6)
     assert critical_values.share(0) == critical_values.share(1)
 
 
-def test_a_run_has_no_more_verdicts_than_the_budget_is_split_for() -> None:
-    """Records by rounds and by steps, and the verdict on the tagger that is kept."""
+def test_run_has_at_most_the_planned_verdicts() -> None:
+    """Records by rounds and by steps, and the verdict on the saved model."""
     from engine.simulation.recorder import report_steps
 
     most = max(len(report_steps(steps)) for steps in (50, 1000, 4388, 100_000))

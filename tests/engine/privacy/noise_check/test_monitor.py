@@ -1,5 +1,5 @@
-"""What the noise check adds up at each step, against the same sums taken by hand; how it judges them is tested in
-``test_noise_verdict.py``, and on runs that are broken on purpose in ``test_sabotage.py``."""
+"""Statistics that the noise check accumulates at each step, compared with manual sums. ``test_hypothesis_tests.py``
+tests the decisions on them, and ``test_sabotage.py`` runs with deliberate errors."""
 
 import math
 from functools import partial
@@ -17,9 +17,9 @@ from engine.seeds import Secrets
 
 SIZE, STEPS, STD, CLIP_NORM = 3000, 320, 3.0, 2.0
 LAYERS = (("one", slice(0, 1200)), ("other", slice(1200, 3000)))
-"""Stretches of 1,000 weights, and every tenth step looks at all."""
+"""Stretches of 1,000 weights; every tenth step checks all."""
 SHARE = 1e-6 / 16
-"""Of each question's part of the budget for false alarms."""
+"""Share of the false-alarm budget of each question."""
 
 
 def plan_of(examples: int = 50, batch_size: int = 10, steps: int = STEPS, **chosen: Any) -> PrivacyPlan:
@@ -31,10 +31,10 @@ def monitor(*plans: PrivacyPlan, size: int = SIZE, layers: Any = LAYERS) -> Nois
     return NoiseMonitor(plans or [plan_of()], size, layers=layers, secrets=Secrets.seeded(1, "run"))
 
 
-def told(
+def show_noise(
     check: NoiseMonitor, step: int, noise: np.ndarray, *directions: np.ndarray, slack: float = 0.0
 ) -> tuple[slice, np.ndarray]:
-    """Show a step's noise on all weights; back come the stretch and the places that the check saw."""
+    """Pass a step's noise on all weights; return the stretch and the places that the check observed."""
     where = check.watch.stretch(step)
     places = np.concatenate([np.arange(where.start, where.stop), check.watch.fixed])
     given = [each[places] for each in directions or (np.zeros(len(noise)),)]
@@ -46,7 +46,7 @@ def gaussian(seed: int, size: int = SIZE) -> np.ndarray:
     return STD * np.random.default_rng(seed).standard_normal(size)
 
 
-def test_it_begins_with_nothing() -> None:
+def test_initial_state_is_zero() -> None:
     check = monitor(plan_of(50), plan_of(30))
     expected = {
         "steps": [0],
@@ -76,7 +76,7 @@ def test_it_begins_with_nothing() -> None:
     assert check.steps_seen == 0
 
 
-def test_bounds_of_a_step_take_their_share_of_the_budget() -> None:
+def test_critical_values_of_a_step_share_the_budget() -> None:
     check = monitor()
     assert sorted(check._spreads) == [1000, 3000]
     for draws, (low, high) in check._spreads.items():
@@ -86,13 +86,13 @@ def test_bounds_of_a_step_take_their_share_of_the_budget() -> None:
     assert stats.beta.sf(check._reuse**2, 0.5, 31.5) == pytest.approx(SHARE / STEPS / STEPS, rel=1e-4)
 
 
-def test_what_a_step_adds_is_what_is_added_by_hand() -> None:
+def test_state_equals_manual_sums() -> None:
     check = monitor()
     squares, slacks, counted, along = np.zeros(SIZE), np.zeros(SIZE), np.zeros(2, dtype=int), np.zeros((2, 3))
     turns = [0, 0, 0]
     for step in range(25):
         noise, total = gaussian(step), np.random.default_rng(step + 99).standard_normal(SIZE)
-        where, _ = told(check, step, noise, total, slack=0.01)
+        where, _ = show_noise(check, step, noise, total, slack=0.01)
         squares[where] += (noise[where] / STD) ** 2
         slacks[where] += (0.01 / STD) ** 2
         for number, (_, layer) in enumerate(LAYERS):
@@ -111,30 +111,30 @@ def test_what_a_step_adds_is_what_is_added_by_hand() -> None:
     assert check.state["spreads"][1] == 25
 
 
-def test_rounding_is_kept_at_its_largest() -> None:
-    """As a share of the noise's variance, evenly spread between its ends: a third of the square."""
+def test_largest_rounding_is_stored() -> None:
+    """As a share of the noise's variance, for a uniform error: a third of the square."""
     check = monitor()
     for step, slack in enumerate((0.02, 0.5, 0.1)):
-        told(check, step, gaussian(step), slack=slack)
+        show_noise(check, step, gaussian(step), slack=slack)
     assert check.state["rounding"][0] == pytest.approx(0.5**2 / 3 / STD**2)
 
 
-def test_where_rounding_is_loud_only_sums_of_squares_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to a ten-thousandth of the noise's variance the rest is, that included."""
+def test_large_rounding_leaves_only_sums_of_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests apply up to a ten-thousandth of the noise's variance, inclusive."""
     total, loud = np.random.default_rng(9).standard_normal(SIZE), STD * math.sqrt(3e-4)
     for slack, judged in ((0.999 * loud, 1), (1.001 * loud, 0)):
         check = monitor()
-        told(check, 0, gaussian(0), total, slack=slack)
+        show_noise(check, 0, gaussian(0), total, slack=slack)
         assert check.state["along"][0, 2] == judged
         assert check.state["visits"][0, 0] == 1
     monkeypatch.setattr(noise_monitor, "_QUIET", float(check.state["rounding"][0]))
     check = monitor()
-    told(check, 0, gaussian(0), total, slack=1.001 * loud)
+    show_noise(check, 0, gaussian(0), total, slack=1.001 * loud)
     assert check.state["along"][0, 2] == 1
 
 
 class TestOneStep:
-    """Against bounds that are set, so that the borders are met to the last digit."""
+    """With fixed critical values, so that they are met exactly."""
 
     @staticmethod
     def judged(square: float, far: float = 0.0) -> list[float]:
@@ -144,17 +144,17 @@ class TestOneStep:
         return check.state["bad"].tolist()
 
     @pytest.mark.parametrize("fine", [(4.0, 0.0), (9.0, 0.0), (6.0, 0.0), (2.25, 0.25), (12.25, 0.25)])
-    def test_on_the_border_it_passes(self, fine: tuple[float, float]) -> None:
+    def test_critical_value_itself_passes(self, fine: tuple[float, float]) -> None:
         assert self.judged(*fine) == [0, -1, 0]
 
     @pytest.mark.parametrize("off", [(3.99, 0.0), (9.01, 0.0), (2.24, 0.25), (12.26, 0.25), (0.0, 0.0)])
-    def test_beyond_it_is_counted(self, off: tuple[float, float]) -> None:
+    def test_beyond_critical_value_is_counted(self, off: tuple[float, float]) -> None:
         assert self.judged(*off) == [1, 6, math.sqrt(off[0] / 100)]
 
-    def test_what_is_no_number_is_counted(self) -> None:
+    def test_nan_is_counted(self) -> None:
         assert self.judged(math.nan)[:2] == [1, 6]
 
-    def test_the_first_is_remembered_and_all_are_counted(self) -> None:
+    def test_first_fault_is_stored_and_all_are_counted(self) -> None:
         check = monitor()
         check._spreads = {100: (2.0, 3.0)}
         for step, square in enumerate((5.0, 16.0, 5.0, 1.0, 25.0)):
@@ -166,8 +166,8 @@ class TestOneStep:
             check._test_step(step, square, 100, 0.0)
         assert check.state["bad"].tolist() == [2, 0, 0]
 
-    def test_scores_of_its_spread_are_added_where_rounding_does_not_show_in_them(self) -> None:
-        """Up to a hundredth of the spread of a sum of squares, which is √(2 · 5000) = 100."""
+    def test_spread_scores_are_added_if_rounding_is_negligible(self) -> None:
+        """Up to a hundredth of the standard deviation of a sum of squares, which is √(2 · 5000) = 100."""
         check = monitor()
         check._spreads = {5000: (0.0, 1e9)}
         squares = [stats.chi2.ppf(stats.norm.cdf(score), 5000) for score in (1.5, -2.0, 0.25)]
@@ -179,14 +179,14 @@ class TestOneStep:
 class TestDirections:
     @staticmethod
     def along(check: NoiseMonitor, parts: list[float]) -> None:
-        """Step 9, on all weights: noise with so many standard deviations along each of several directions."""
+        """Pass step 9, on all weights: noise with so many standard deviations along each of several directions."""
         directions = [7.0 * (np.arange(SIZE) % len(parts) == place) for place in range(len(parts))]
         units = [direction / np.linalg.norm(direction) for direction in directions]
-        told(check, 9, STD * (np.array(parts) @ np.array(units)), *directions)
+        show_noise(check, 9, STD * (np.array(parts) @ np.array(units)), *directions)
 
     @pytest.mark.parametrize("sign", [1, -1])
     @pytest.mark.parametrize("number", [1, 2, 3])
-    def test_each_is_judged_and_shares_the_budget_with_the_others(self, number: int, sign: int) -> None:
+    def test_directions_share_the_budget(self, number: int, sign: int) -> None:
         bound = stats.norm.isf(SHARE / STEPS / number / 2)
         for place in range(number):
             for factor, leaks in ((0.9999, False), (1.0001, True)):
@@ -196,14 +196,14 @@ class TestDirections:
                 expected = [9, pytest.approx(parts[place])] if leaks else [-1, 0]
                 assert check.state["leak"].tolist() == expected, (place, factor)
 
-    def test_on_the_border_it_passes_and_what_is_no_number_does_not(self) -> None:
+    def test_critical_value_passes_and_nan_fails(self) -> None:
         bound = critical_values.normal_bound(SHARE / (2 * STEPS))
         for part, leaks in ((bound, False), (math.nextafter(bound, 9), True), (-bound, False), (math.nan, True)):
             check = monitor()
             check._test_direction(0, part, 2)
             assert (check.state["leak"][0] == 0) == leaks
 
-    def test_the_first_is_remembered(self) -> None:
+    def test_first_leak_is_stored(self) -> None:
         check = monitor()
         for step, part in enumerate((1.0, 9.0, 12.0)):
             check._test_direction(step, part, 1)
@@ -213,13 +213,13 @@ class TestDirections:
         check._test_direction(1, 12.0, 1)
         assert check.state["leak"].tolist() == [0, 9]
 
-    def test_the_first_step_before_which_something_moved_is_remembered(self) -> None:
+    def test_first_touched_step_is_stored(self) -> None:
         check = monitor()
         for step in (0, 7, 9):
             check.saw_touched(step)
         assert check.state["touched"].tolist() == [3, 0]
 
-    def test_a_state_that_is_older_begins_what_it_does_not_have(self) -> None:
+    def test_older_state_gets_missing_fields(self) -> None:
         check, older = monitor(), monitor().state
         del older["touched"]
         older["bad"][0] = 2
@@ -227,24 +227,24 @@ class TestDirections:
         assert check.state["touched"].tolist() == [0, -1]
         assert check.state["bad"][0] == 2
 
-    def test_what_has_no_length_has_no_direction(self) -> None:
+    def test_zero_vectors_have_no_direction(self) -> None:
         check = monitor()
-        told(check, 0, gaussian(0), np.zeros(SIZE), np.zeros(SIZE))
+        show_noise(check, 0, gaussian(0), np.zeros(SIZE), np.zeros(SIZE))
         assert not check.state["along"].any()
         assert check.state["leak"][0] == -1
 
-    def test_short_directions_count_as_long_ones_do(self) -> None:
+    def test_length_of_direction_is_irrelevant(self) -> None:
         check, short = monitor(), np.full(SIZE, 1e-3)
-        told(check, 0, np.full(SIZE, STD), short, short)
+        show_noise(check, 0, np.full(SIZE, STD), short, short)
         assert check.state["along"][0].tolist() == pytest.approx([1000**0.5, 1000, 1])
         assert check.state["leak"].tolist() == [0, pytest.approx(1000**0.5)]
         check = monitor()
-        told(check, 0, np.full(SIZE, STD), np.zeros(SIZE), short)
+        show_noise(check, 0, np.full(SIZE, STD), np.zeros(SIZE), short)
         assert check.state["leak"].tolist() == [0, pytest.approx(1000**0.5)]
 
 
 class TestFreshness:
-    """Unit vectors as directions, of which cosines are 0 and 1 to the last digit."""
+    """Unit vectors as directions, with cosines of exactly 0 and 1."""
 
     @staticmethod
     def compared(check: NoiseMonitor, step: int, **places: float) -> None:
@@ -253,17 +253,17 @@ class TestFreshness:
             direction[int(name[1:])] = value
         check._compare(step, direction)
 
-    def test_cosines_with_all_before_are_added_by_how_far_apart(self) -> None:
+    def test_cosines_are_added_by_lag(self) -> None:
         check = monitor()
         self.compared(check, 0, p3=2.0)
         self.compared(check, 1, p5=1.0)
         self.compared(check, 2, p3=3.0, p5=4.0)
         assert check.state["lags"][:4].tolist() == pytest.approx([0, 0.8, 0.6, 0])
         assert check.state["mean"][[3, 5]].tolist() == pytest.approx([1.6, 1.8])
-        # With the mean of all before: 0, and (0.6 + 0.8) ÷ √2, in units of 1 ÷ √64; of the first there is none.
+        # With the mean of all previous ones: 0, and (0.6 + 0.8) ÷ √2, in units of 1 ÷ √64; the first has none.
         assert check.state["drift"].tolist() == pytest.approx([8 * 1.4 / math.sqrt(2), 1])
 
-    def test_steps_without_a_mean_to_compare_with_are_not_counted(self) -> None:
+    def test_steps_without_mean_are_not_counted(self) -> None:
         check = monitor()
         self.compared(check, 0, p3=2.0)
         assert check.state["drift"].tolist() == [0, 0]
@@ -273,7 +273,7 @@ class TestFreshness:
         assert check.state["drift"].tolist() == [-8, 1]
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
-    def test_noise_that_comes_again_is_remembered_once(self, sign: float) -> None:
+    def test_first_reuse_is_stored(self, sign: float) -> None:
         check = monitor()
         self.compared(check, 0, p1=1.0)
         self.compared(check, 1, p2=1.0)
@@ -281,14 +281,14 @@ class TestFreshness:
         self.compared(check, 3, p2=1.0)
         assert check.state["reused"].tolist() == [2, 0, sign]
 
-    def test_the_first_step_may_come_again_at_once(self) -> None:
+    def test_reuse_of_first_step_is_stored(self) -> None:
         check = monitor()
         self.compared(check, 0, p1=1.0)
         self.compared(check, 1, p1=1.0)
         self.compared(check, 2, p1=1.0)
         assert check.state["reused"].tolist() == [1, 0, 1]
 
-    def test_on_the_border_it_passes_and_what_is_no_number_does_not(self) -> None:
+    def test_critical_value_passes_and_nan_fails(self) -> None:
         for bound, again in ((1.0, False), (0.999, True)):
             check = monitor()
             check._reuse = bound
@@ -297,8 +297,8 @@ class TestFreshness:
             assert (check.state["reused"][0] == 1) == again
 
     @pytest.mark.parametrize(("step", "before"), [(1, 0), (2, 1), (3, 2), (7, 2), (8, 2), (10, 5)])
-    def test_of_many_steps_one_in_several_is_kept_and_the_latest_of_them_named(self, step: int, before: int) -> None:
-        """3,000 steps: of every three the last is kept, and the step before is the latest that can be meant."""
+    def test_reuse_names_the_latest_saved_step(self, step: int, before: int) -> None:
+        """3,000 steps: the last of every three is saved, and the previous step is the latest possible match."""
         check = monitor(plan_of(steps=3000))
         assert check.watch.stride == 3
         for earlier in range(before + 1):
@@ -306,21 +306,21 @@ class TestFreshness:
         self.compared(check, step, **{f"p{before + 1}": 1.0})
         assert check.state["reused"].tolist() == [step, before, 1]
 
-    def test_noise_at_the_fixed_places_is_compared(self) -> None:
+    def test_noise_at_fixed_weights_is_compared(self) -> None:
         check, noise = monitor(), [gaussian(seed) for seed in range(3)]
         units = []
         for step, each in enumerate(noise):
-            told(check, step, each)
+            show_noise(check, step, each)
             units.append(each[check.watch.fixed] / np.linalg.norm(each[check.watch.fixed]))
         np.testing.assert_allclose(check.state["directions"][:3], units)
         assert check.state["lags"][1:3] == pytest.approx(
             [units[0] @ units[1] + units[1] @ units[2], units[0] @ units[2]]
         )
 
-    def test_too_few_weights_have_no_directions(self) -> None:
+    def test_fewer_than_64_weights_have_no_directions(self) -> None:
         check = monitor(size=63, layers=())
         for step in range(3):
-            told(check, step, gaussian(0, 63))
+            show_noise(check, step, gaussian(0, 63))
         assert not check.state["directions"].any()
         assert check.state["reused"][0] == -1
 
@@ -328,9 +328,9 @@ class TestFreshness:
 class TestSums:
     @staticmethod
     def unasked() -> float:
-        raise AssertionError("nobody needs to know")
+        raise AssertionError("must not be called")
 
-    def test_contributions_and_gaps_are_kept_at_their_largest(self) -> None:
+    def test_largest_contribution_and_gap_are_stored(self) -> None:
         check = monitor()
         check.observe_sum(np.array([0.25, 0.5]), 0.02, self.unasked)
         check.observe_sum(np.zeros(0), 0.06, self.unasked)
@@ -338,8 +338,8 @@ class TestSums:
         check.observe_sum(np.array([0.5]), 0.0, self.unasked)
         assert check.state["sums"].tolist() == [0.75, 6, 0.06 / CLIP_NORM, 4, 4]
 
-    def test_of_a_gap_it_is_asked_how_far_rounding_moves_the_sum(self) -> None:
-        """From a twentieth of C on, and a gap up to thirty times as far counts for nothing."""
+    def test_gap_is_compared_with_rounding_error(self) -> None:
+        """From a twentieth of C on; a gap up to thirty times the rounding error counts as zero."""
         for gap, unsure, counts in (
             (0.125, 0.0, 1),
             (6.0, 0.2, 0),
@@ -355,7 +355,7 @@ class TestSums:
         check.observe_sum(np.zeros(1), 0.05 * CLIP_NORM, self.unasked)
         assert check.state["sums"][2] == 0.05
 
-    def test_a_gap_that_is_no_number_is_as_large_as_can_be(self) -> None:
+    def test_nan_gap_counts_as_infinite(self) -> None:
         for gap in (math.nan, math.inf):
             check = monitor()
             check.observe_sum(np.zeros(1), gap, lambda: 0.0)
@@ -363,7 +363,7 @@ class TestSums:
             assert check.state["sums"].tolist() == [0, 2, math.inf, 2, 2]
 
 
-def test_samples_are_counted_by_part_and_by_sentence() -> None:
+def test_samples_are_counted_by_part_and_sentence() -> None:
     check, random = monitor(plan_of(50, 10), plan_of(30, 9)), np.random.default_rng(2)
     sizes, times, scores = np.zeros((2, 3)), np.zeros(80, dtype=int), np.zeros(3)
     for step, part in enumerate((0, 1, 1, 0, 1)):
@@ -383,21 +383,21 @@ def test_samples_are_counted_by_part_and_by_sentence() -> None:
     assert check.steps_seen == 5
 
 
-def test_samples_belong_to_the_first_part_unless_it_is_said() -> None:
+def test_default_part_of_samples_is_the_first() -> None:
     check = monitor(plan_of(50, 10), plan_of(30, 9))
     check.saw_sample(np.arange(4))
     assert check.state["sizes"].tolist() == [[4, 36, 1], [0, 0, 0]]
 
 
 @pytest.mark.parametrize("plan", [plan_of(50, 50), plan_of(50, 10, sampling="shuffle")])
-def test_samples_that_no_chance_decides_have_no_score(plan: PrivacyPlan) -> None:
+def test_fixed_samples_have_no_score(plan: PrivacyPlan) -> None:
     check = monitor(plan)
     check.saw_sample(np.arange(10))
     assert check.state["scores"].tolist() == [0, 0, 0]
     assert check.steps_seen == 1
 
 
-def test_a_run_that_takes_more_steps_than_planned_is_still_counted() -> None:
+def test_steps_beyond_the_plan_are_counted() -> None:
     check = monitor(plan_of(steps=2))
     for _ in range(3):
         check.saw_sample(np.arange(12))
@@ -405,27 +405,27 @@ def test_a_run_that_takes_more_steps_than_planned_is_still_counted() -> None:
     assert check.state["scores"][0] == pytest.approx(stats.norm.ppf(below).sum())
 
 
-class TestLater:
-    """Steps that wait are judged as if they had not, and before anybody asks."""
+class TestDeferred:
+    """Deferred steps give the same results, and are processed before any result is read."""
 
     @staticmethod
-    def told(check: NoiseMonitor, step: int) -> None:
-        told(check, step, gaussian(step), gaussian(STEPS + step))
+    def take_step(check: NoiseMonitor, step: int) -> None:
+        show_noise(check, step, gaussian(step), gaussian(STEPS + step))
         check.saw_sample(np.arange(5 + step % 10))
 
-    def test_nothing_is_changed_by_waiting(self) -> None:
+    def test_deferred_steps_give_equal_state(self) -> None:
         at_once, later = monitor(), monitor()
         for step in range(STEPS):
-            self.told(at_once, step)
+            self.take_step(at_once, step)
             assert later.steps_seen == step
-            later.later(partial(self.told, later, step))
+            later.later(partial(self.take_step, later, step))
         assert later.steps_seen == STEPS
         for name, array in later.state.items():
             assert np.array_equal(array, at_once.state[name]), name
         assert later.verdict() == at_once.verdict()
 
-    def test_so_many_wait_and_a_step_that_looks_at_all_weights_does_not(self) -> None:
-        """Every tenth of 320 steps looks at all weights; of 3,200 every hundredth."""
+    def test_queue_is_processed_when_full_or_at_whole_steps(self) -> None:
+        """Every tenth of 320 steps checks all weights; of 3,200 every hundredth."""
         for steps, judged in ((320, [10, 20]), (3200, [16, 32, 48, 64, 80, 96, 100, 116])):
             check, seen = monitor(plan_of(steps=steps)), []
             found = []
@@ -433,29 +433,29 @@ class TestLater:
                 check.later(partial(seen.append, step))
                 if len(seen) == step + 1:
                     found.append(len(seen))
-                    check.state["steps"][0] = step + 1  # which a sample would have counted
+                    check.state["steps"][0] = step + 1  # otherwise counted by a sample
             assert found == judged
             assert seen == list(range(judged[-1]))
 
-    def test_whoever_asks_has_what_waits(self) -> None:
+    def test_reading_processes_deferred_steps(self) -> None:
         check = monitor()
-        check.later(lambda: self.told(check, 0))
+        check.later(lambda: self.take_step(check, 0))
         assert check.verdict().steps == 1
-        check.later(lambda: self.told(check, 1))
+        check.later(lambda: self.take_step(check, 1))
         assert check.state["steps"][0] == 2
         assert check.steps_seen == 2
 
-    def test_what_waited_is_no_part_of_a_state_that_is_taken_up(self) -> None:
+    def test_restored_state_discards_deferred_steps(self) -> None:
         check, before = monitor(), monitor()
-        self.told(before, 0)
-        check.later(lambda: self.told(check, 0))
-        check.later(lambda: self.told(check, 1))
+        self.take_step(before, 0)
+        check.later(lambda: self.take_step(check, 0))
+        check.later(lambda: self.take_step(check, 1))
         check.state = {name: array.copy() for name, array in before.state.items()}
         assert check.steps_seen == 1
         assert np.array_equal(check.state["squares"], before.state["squares"])
 
 
-def test_its_verdict_is_on_its_own_state() -> None:
+def test_verdict_uses_own_state() -> None:
     check = monitor()
     check.saw_sample(np.arange(12))
     check.observe_sum(np.array([1.5]), 0.0, TestSums.unasked)
@@ -463,7 +463,7 @@ def test_its_verdict_is_on_its_own_state() -> None:
     assert (found.steps, found.batch_mean, found.clipped_norm_max, found.looks) == (1, 12, 1.5, 1)
 
 
-def test_the_borders_of_single_steps_are_those_of_all_checks_of_a_run() -> None:
+def test_critical_values_of_steps_depend_on_number_of_checks() -> None:
     alone, among = NoiseMonitor([plan_of()], 2000), NoiseMonitor([plan_of()], 2000, checks=1000)
     assert among._reuse > alone._reuse
     for draws, (low, high) in alone._spreads.items():

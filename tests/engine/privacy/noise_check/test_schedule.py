@@ -1,4 +1,4 @@
-"""What the noise check looks at: every weight equally often, every sentence of a sum once."""
+"""Schedule of the noise check: every weight equally often, every sentence of a sum once."""
 
 import dataclasses
 import itertools
@@ -29,7 +29,7 @@ def watch(size: int, steps: int, seed: int = 0, unit: str = "sentence") -> Watch
 
 
 @pytest.mark.parametrize(("size", "steps"), [(322_609, 4388), (20_439, 137), (20_439, 34), (300_000, 34), (81, 500)])
-def test_each_weight_is_visited_and_all_equally_often(size: int, steps: int) -> None:
+def test_weights_are_visited_equally_often(size: int, steps: int) -> None:
     seen, visits = watch(size, steps), np.zeros(size, dtype=int)
     for step in range(steps):
         visits[seen.stretch(step)] += 1
@@ -38,7 +38,7 @@ def test_each_weight_is_visited_and_all_equally_often(size: int, steps: int) -> 
 
 
 @pytest.mark.parametrize(("steps", "number"), [(1, 1), (34, 1), (79, 1), (137, 3), (4388, LOOKS)])
-def test_sums_are_looked_at_in_equal_stretches_of_the_run(steps: int, number: int) -> None:
+def test_close_looks_are_spread_evenly_over_the_run(steps: int, number: int) -> None:
     found = set()
     for seed in range(20):
         seen = watch(400, steps, seed=seed)
@@ -46,11 +46,11 @@ def test_sums_are_looked_at_in_equal_stretches_of_the_run(steps: int, number: in
         assert len(looks) == number
         assert np.array_equal(np.array(looks) * number // steps, np.arange(number))
         found.add(tuple(looks))
-    assert len(found) == 1 if steps == 1 else len(found) > 5  # chance decides, and differs between runs
+    assert len(found) == 1 if steps == 1 else len(found) > 5  # random, and different between runs
 
 
 @pytest.mark.parametrize("sampled", [0, 1, 2, 13, 32, 70, 1024, 4096])
-def test_groups_have_every_sentence_once_and_none_has_more_than_half(sampled: int) -> None:
+def test_groups_partition_the_sentences_into_at_most_halves(sampled: int) -> None:
     sentences = np.random.default_rng(0).permutation(14_041)[:sampled]
     for step in range(5):
         groups = watch(400, 10).groups(step, sentences)
@@ -60,7 +60,7 @@ def test_groups_have_every_sentence_once_and_none_has_more_than_half(sampled: in
             assert max(map(len, groups)) <= min(GROUP[1], max(1, sampled // 2))
 
 
-def test_it_knows_its_plans_and_what_it_was_not_told() -> None:
+def test_watch_has_defaults() -> None:
     plans = [plan_of(7, 50), plan_of(5, 30)]
     seen = Watch(plans, 90)
     assert (seen.plans, seen.size, seen.unit, seen.steps) == (tuple(plans), 90, "sentence", 12)
@@ -74,7 +74,7 @@ def test_it_knows_its_plans_and_what_it_was_not_told() -> None:
         Watch(plans, 90, layers)  # only by name
 
 
-def test_ties_are_of_the_run_and_one_for_each_step_and_each_sentence() -> None:
+def test_ties_are_drawn_per_step_and_sentence() -> None:
     secrets = Secrets.seeded(4, "run")
     steps, sentences = Watch([plan_of(7, 50), plan_of(5, 30)], 90, secrets=secrets).ties
     np.testing.assert_array_equal(steps, secrets.stream("ties of steps").random(12))
@@ -82,7 +82,7 @@ def test_ties_are_of_the_run_and_one_for_each_step_and_each_sentence() -> None:
 
 
 @pytest.mark.parametrize(("size", "places"), [(127, range(0, 127, 2)), (64, range(64)), (63, range(63)), (1, [0])])
-def test_directions_are_compared_on_64_weights_from_first_to_last(size: int, places: range) -> None:
+def test_directions_use_64_evenly_spaced_weights(size: int, places: range) -> None:
     seen = watch(size, 10)
     assert seen.fixed.tolist() == list(places)
     assert seen.compares == (size >= 64)
@@ -91,7 +91,7 @@ def test_directions_are_compared_on_64_weights_from_first_to_last(size: int, pla
 @pytest.mark.parametrize(
     ("steps", "stride", "rows"), [(1, 1, 1), (1024, 1, 1024), (1025, 2, 513), (2048, 2, 1024), (2049, 3, 683)]
 )
-def test_directions_of_at_most_1024_steps_are_kept(steps: int, stride: int, rows: int) -> None:
+def test_at_most_1024_directions_are_stored(steps: int, stride: int, rows: int) -> None:
     seen = watch(64, steps)
     assert (seen.stride, seen.rows) == (stride, rows)
 
@@ -99,18 +99,18 @@ def test_directions_of_at_most_1024_steps_are_kept(steps: int, stride: int, rows
 @pytest.mark.parametrize(
     ("size", "steps", "stretches"),
     [
-        (10_240, 10_000, 10),  # of 1,024 weights at least
+        (10_240, 10_000, 10),  # of at least 1,024 weights
         (10_241, 10_000, 11),
         (1024, 10_000, 1),
         (1025, 10_000, 2),
-        (81_920, 128, 8),  # of as many weights as it takes for 16 visits
+        (81_920, 128, 8),  # of as many weights as 16 visits require
         (81_920, 127, 8),
         (81_920, 100, 7),
         (81_920, 16, 1),
         (81_920, 3, 1),
     ],
 )
-def test_stretches_are_equal_and_as_long_as_they_have_to_be(size: int, steps: int, stretches: int) -> None:
+def test_stretches_are_equal_with_minimum_length(size: int, steps: int, stretches: int) -> None:
     borders = watch(size, steps).borders
     assert borders.dtype == np.int64
     np.testing.assert_array_equal(borders, np.rint(np.arange(stretches + 1) * (size / stretches)))
@@ -118,7 +118,7 @@ def test_stretches_are_equal_and_as_long_as_they_have_to_be(size: int, steps: in
 
 
 @pytest.mark.parametrize(("steps", "every"), [(320, 10), (319, 9), (64, 2), (63, 1), (20, 1)])
-def test_all_weights_are_looked_at_32_times_and_the_stretches_take_turns_between(steps: int, every: int) -> None:
+def test_stretches_alternate_with_32_whole_looks(steps: int, every: int) -> None:
     seen = watch(81_920, steps)
     turns = itertools.cycle(itertools.pairwise(seen.borders.tolist()))
     for step in range(steps):
@@ -127,7 +127,7 @@ def test_all_weights_are_looked_at_32_times_and_the_stretches_take_turns_between
         assert seen.stretch(step) == (slice(0, 81_920) if whole else slice(*next(turns)))
 
 
-def test_where_one_stretch_is_all_each_look_is_whole() -> None:
+def test_single_stretch_makes_each_look_whole() -> None:
     seen = watch(500, 10_000)
     assert all(seen.is_whole(step) for step in range(700))
     assert seen.stretch(3) == slice(0, 500)
@@ -136,9 +136,7 @@ def test_where_one_stretch_is_all_each_look_is_whole() -> None:
 @pytest.mark.parametrize(
     ("steps", "number"), [(1, 1), (40, 1), (79, 1), (80, 2), (159, 3), (160, 4), (239, 5), (240, 6), (5000, 6)]
 )
-def test_looks_are_drawn_one_in_each_equal_stretch_and_the_first_step_is_one_of_several(
-    steps: int, number: int
-) -> None:
+def test_one_look_is_drawn_per_interval_and_first_step_is_included(steps: int, number: int) -> None:
     for seed in range(8):
         uniform = Secrets.seeded(seed, "run").stream("looks").random(number)
         expected = [int((place + uniform[place]) * steps / number) for place in range(number)]
@@ -160,12 +158,12 @@ def test_looks_are_drawn_one_in_each_equal_stretch_and_the_first_step_is_one_of_
         (4, 2, 1, 2),
     ],
 )
-def test_groups_have_all_sizes_between_their_bounds(sampled: int, alone: int, low: int, high: int) -> None:
+def test_group_sizes_cover_their_range(sampled: int, alone: int, low: int, high: int) -> None:
     seen, sizes, orders = watch(400, 1000), set(), set()
     for step in range(1000 if sampled < 4096 else 40):
         groups = seen.groups(step, np.arange(sampled))
         assert len(groups[0]) == alone
-        sizes |= {len(group) for group in groups[1:-1]}  # the last one has what is left
+        sizes |= {len(group) for group in groups[1:-1]}  # the last one has the rest
         assert len(groups[-1]) <= high
         orders.add(tuple(groups[0]))
     assert len(orders) > 5
@@ -174,19 +172,19 @@ def test_groups_have_all_sizes_between_their_bounds(sampled: int, alone: int, lo
     assert sizes <= set(range(low, high + 1))
 
 
-def test_one_sentence_is_a_group() -> None:
+def test_single_sentence_is_one_group() -> None:
     (group,) = watch(400, 10).groups(0, np.array([17]))
     assert group.tolist() == [17]
 
 
-def test_samples_are_drawn_where_chance_decides() -> None:
+def test_drawn_is_true_for_random_samples_only() -> None:
     assert drawn(plan_of(10, 50, 49))
     assert not drawn(plan_of(10, 50, 50))
     assert not drawn(dataclasses.replace(plan_of(10, 50, 5), sampling="shuffle"))
     assert not drawn(dataclasses.replace(plan_of(10, 50, 50), sampling="all"))
 
 
-def test_checks_and_verdicts_of_a_run_share_one_chance_of_a_false_alarm() -> None:
+def test_checks_and_verdicts_share_the_false_alarm_rate() -> None:
     alone, several = watch(90, 10), Watch([plan_of(10)], 90, checks=5, verdicts=1000)
     assert (alone.share(3), alone.verdicts) == (critical_values.share(3), critical_values.VERDICTS)
     assert (several.share(3), several.verdicts) == (critical_values.share(15), 1000)
