@@ -1,15 +1,15 @@
-"""A second accountant, for tests: composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021).
+"""A second accountant for tests: composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021).
 
-Microsoft's ``prv-accountant`` shares no code with dp_accounting and works differently: the loss of a step is truncated
-and put on a mesh, composed by Fourier transform, and comes back with proven bounds below and above. It prices one
-direction, a sentence removed, which is the dearer one for a Poisson-subsampled Gaussian.
+Microsoft's ``prv-accountant`` shares no code with dp_accounting and works differently. It truncates the loss of a step,
+puts it on a mesh, composes it by Fourier transform, and returns proven lower and upper bounds. It accounts for one
+direction, the removal of a sentence, which is the worse one for a Poisson-subsampled Gaussian.
 
-It is put together here from its own parts for one reason: its class integrates the mean loss of a step over stretches
-that begin far left of ln(1 − q), where the loss begins, and can miss what lies in between. At q = 8/65, σ = 1.2 that
-moves its "proven" bounds by 1.4 % of ε after 168 steps. :class:`Loss` takes the mean another way.
+This module assembles it from its parts for one reason. Its class integrates the mean loss of a step over intervals that
+begin far left of ln(1 − q), where the loss begins, and can miss the part in between. At q = 8/65, σ = 1.2 that moves
+its "proven" bounds by 1.4 % of ε after 168 steps. :class:`Loss` computes the mean in another way.
 
-Its mesh has to be finer than ε, so its work grows without end as ε falls to 0: bounds are not asked to be closer than
-``NEAREST``.
+Its mesh must be finer than ε, so its work grows without limit as ε approaches 0: the requested bounds are never closer
+than ``NEAREST``.
 """
 
 import math
@@ -28,13 +28,13 @@ from prv_accountant.privacy_random_variables import PrivacyRandomVariableTruncat
 from scipy.stats import norm
 
 NEAREST = 1e-3
-"""Smallest error in ε that the bounds are asked for."""
+"""Smallest requested error of the bounds on ε."""
 GRID = 1e-4
-"""Where the engine rounds privacy losses to; published by dp_accounting as its default."""
+"""Width of the engine's grid of privacy losses; dp_accounting documents it as its default."""
 
 
 class Bounds(NamedTuple):
-    """ε is proven to lie from lower to upper; estimate, between them, is much nearer."""
+    """Proven lower and upper bounds on ε, and an estimate between them that is much closer."""
 
     lower: float
     estimate: float
@@ -42,10 +42,10 @@ class Bounds(NamedTuple):
 
 
 class Loss(PrivacyRandomVariableTruncated):
-    """The loss of a step between two ends, so far out that its mean is that of the whole."""
+    """The loss of a step, truncated so far out that its mean equals the untruncated one."""
 
     def mean(self) -> float:
-        """Over what a step gives out, x ~ (1 − q) N(0, σ²) + q N(1, σ²): ln(1 − q + q exp((2x − 1)/2σ²))."""
+        """Integrate over the output of a step, x ~ (1 − q) N(0, σ²) + q N(1, σ²): ln(1 − q + q exp((2x − 1)/2σ²))."""
         q, sigma = float(self.prv.p), float(self.prv.sigma)
         x, width = np.linspace(-14 * sigma, 1 + 14 * sigma, 200_001, retstep=True)
         density = (1 - q) * norm.pdf(x, 0, sigma) + q * norm.pdf(x, 1, sigma)
@@ -55,8 +55,8 @@ class Loss(PrivacyRandomVariableTruncated):
 
 @lru_cache(maxsize=512)
 def prv_epsilon(probability: float, sigma: float, steps: int, delta: float, error: float = 0.01) -> Bounds:
-    """ε of ``steps`` Gaussian steps of noise multiplier ``sigma`` on Poisson samples; error: half the distance of the
-    bounds divided by ε, roughly."""
+    """Return ε of ``steps`` Gaussian steps of noise multiplier ``sigma`` on Poisson samples. ``error``: approximately
+    half the distance of the bounds divided by ε."""
     step = PoissonSubsampledGaussianMechanism(sampling_probability=probability, noise_multiplier=sigma)
     with np.errstate(all="ignore"):
         rough = RDP(prvs=[step]).compute_epsilon(delta, [steps])[-1]
@@ -69,12 +69,13 @@ def prv_epsilon(probability: float, sigma: float, steps: int, delta: float, erro
 
 
 def assert_priced(epsilon: float, probability: float, sigma: float, steps: int, delta: float) -> None:
-    """Hold the engine's ε against the second accountant's, for as many steps of that kind.
+    """Compare the engine's ε with the second accountant's, for as many equal steps.
 
-    It may not be below the proven lower bound. Rounding losses to the engine's grid of ``GRID`` keeps a step's mean and
-    adds at most (GRID/2)² to its variance, which is (q/σ)² or more, so the spread of the sum, and with it ε, may grow
-    by √(1 + (σ GRID/2q)²) and by one cell: by less than 1e-4 of ε where anybody trains, by 41 % at q = 0.001 with
-    σ = 20. But for that, the estimate's own error is a tenth of what is proven, or less: 0.1 to 0.2 % of ε.
+    It must not be below the proven lower bound. Rounding losses to the engine's grid of ``GRID`` preserves a step's
+    mean and adds at most (GRID/2)² to its variance, which is at least (q/σ)². The standard deviation of the sum, and
+    with it ε, may therefore grow by √(1 + (σ GRID/2q)²) and by one cell: by less than 1e-4 of ε at practical settings,
+    by 41 % at q = 0.001 with σ = 20. Otherwise the estimate's own error is at most a tenth of the proven one: 0.1 to
+    0.2 % of ε.
     """
     bounds = prv_epsilon(probability, sigma, steps, delta)
     rounding = math.hypot(1, sigma * GRID / 2 / probability)
@@ -84,7 +85,8 @@ def assert_priced(epsilon: float, probability: float, sigma: float, steps: int, 
 
 
 def gaussian_by_mpmath(mu: float, delta: float) -> float:
-    """ε of one Gaussian step of sensitivity ``mu`` times its noise, to 30 digits by bisection (Balle and Wang 2018)."""
+    """Return ε of one Gaussian step of sensitivity ``mu`` times its noise, to 30 digits by bisection (Balle and Wang
+    2018)."""
     with mpmath.workdps(30):
         low, high = mpmath.mpf(0), mpmath.mpf(mu) * (mu + 20)
         for _ in range(100):

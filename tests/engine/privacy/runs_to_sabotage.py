@@ -1,10 +1,10 @@
-"""Private runs at the sizes that are used, on random sentences: what the sabotage tests break.
+"""Private runs of realistic sizes on random sentences, for the sabotage tests.
 
-* ``bilstm``: BiLSTM-CRF with 324,981 weights, batches of 32, 4,388 steps (the paper's setting on CoNLL-2003);
-* ``linear-1024`` and ``linear-4096``: linear CRF with 20,439 weights, Adam, 137 and 34 steps (good practice);
-* ``dp-fedavg`` and ``local``: 20 clients, the linear CRF's number of weights, 30 rounds.
+* ``bilstm``: BiLSTM-CRF with 324,981 weights, batches of 32, 4,388 steps (the paper's setting on CoNLL-2003); *
+``linear-1024`` and ``linear-4096``: linear CRF with 20,439 weights, Adam, 137 and 34 steps (recommended settings); *
+``dp-fedavg`` and ``local``: 20 clients, the linear CRF's number of weights, 30 rounds.
 
-A run is measured after 1, 2, 4, … steps and ends as soon as the check fails.
+A run is checked after 1, 2, 4, … steps and ends at the first failed check.
 """
 
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ FEDERATED = ("dp-fedavg", "local")
 CLIP_NORM = 0.1
 _FEATURES, _NEAR, _TAGS = 993, 317, 9
 _SIZES = {"bilstm": (32, 4388, 2000), "linear-1024": (1024, 137, 4000), "linear-4096": (4096, 34, 6000)}
-"""Expected batch, steps, sentences."""
+"""Expected batch size, steps, sentences."""
 
 
 def moments(last: int) -> Iterator[int]:
-    """1, 2, 4 … and the last."""
+    """Yield 1, 2, 4 … and the last number."""
     number = 1
     while number < last:
         yield number
@@ -46,7 +46,7 @@ def moments(last: int) -> Iterator[int]:
 
 
 def central(kind: str, *, sampling: str = "poisson", seed: int = 18, **plan: Any) -> DPSGD:
-    """A run at its first step; of few steps one is looked at closely, with this seed the first."""
+    """Return a run at its first step. A short run has one close look: with this seed, at the first step."""
     batch_size, steps, sentences = _SIZES[kind]
     tagger, split, table = _material(kind == "bilstm", sentences)
     values = {"noise_multiplier": 1.0, "clip_norm": CLIP_NORM, "delta": 1e-5, "sampling": sampling} | plan
@@ -62,13 +62,13 @@ def central(kind: str, *, sampling: str = "poisson", seed: int = 18, **plan: Any
 
 
 def layers(tagger: Tagger) -> list[tuple[str, slice]]:
-    """Title and stretch of each part that has weights."""
+    """Return the title and the slice of each part with weights."""
     every = zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
     return [(title, stretch) for title, part, stretch in every if part.shapes]
 
 
 def checked(run: DPSGD, steps: int) -> NoiseCheck:
-    """The verdict when it first fails, or after so many steps."""
+    """Return the verdict at the first failure, or after this number of steps."""
     assert run.monitor
     taken = 0
     for moment in moments(steps):
@@ -98,7 +98,7 @@ def _backend(bilstm: bool) -> CompiledBackend:
 
 @lru_cache(maxsize=3)
 def _material(bilstm: bool, sentences: int) -> tuple[Tagger, EncodedSplit, np.ndarray]:
-    """Sentences of one or two tokens, whose gradients are longer than the clip norm: of some by far."""
+    """Return sentences of one or two tokens whose gradients are longer than the clip norm, some by far."""
     random = np.random.default_rng(1)
     lengths = random.integers(1, 3, sentences)
     tokens = int(lengths.sum())
@@ -111,7 +111,7 @@ def _material(bilstm: bool, sentences: int) -> tuple[Tagger, EncodedSplit, np.nd
 
 
 class Drift:
-    """A tagger of which only the weights are there: each sentence pulls them its own way, for nothing."""
+    """A backend with weights only: each sentence moves them in its own direction, at no cost."""
 
     def __init__(self, size: int) -> None:
         self._ways = np.random.default_rng(3).standard_normal((_TAGS, size)).astype(np.float32) / size**0.5
@@ -119,18 +119,18 @@ class Drift:
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """The sum of the ways of the sentences' first tags."""
+        """Return the sum of the directions of the sentences' first tags."""
         counts = np.bincount(batch.tags[batch.offsets], minlength=_TAGS).astype(np.float32)
         number = len(batch.lengths)
         return GradientSum(counts @ self._ways, np.ones((1, number)), np.zeros(number))
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """Nothing."""
+        """Return zeros."""
         return np.zeros((len(batch.tags), _TAGS), dtype=np.float32)
 
 
 def federated(mechanism: str, *, participants: int | None = None, seed: int = 0, rounds: int = 30) -> Federation:
-    """A run of 20 clients whose updates are longer than the clip norm."""
+    """Return a run of 20 clients whose updates are longer than the clip norm."""
     tagger, split, table = _material(False, 4000)
     config = SimulationConfig(
         training=TrainingConfig(batch_size=100, epochs=1, learning_rate=1.0),
@@ -152,7 +152,7 @@ def _no_layout() -> Any:
 
 
 def verdict_of(run: Federation) -> NoiseCheck:
-    """The verdict when it first fails, or at the end of the run."""
+    """Return the verdict at the first failure, or at the end of the run."""
     (monitor,) = run.monitors
     due = set(moments(len(run.plan.rounds)))
     for progress in run.train():

@@ -1,4 +1,4 @@
-"""ε against published values, a closed form, a second accountant and each other."""
+"""ε compared with published values, a closed form, a second accountant, and among accountants."""
 
 import math
 import subprocess
@@ -23,17 +23,17 @@ def plan_of(examples: int = 14_041, sigma: float = 1.0, batch_size: int = 32, **
     return PrivacyPlan.from_config(config, examples)
 
 
-@pytest.mark.parametrize(("sigma", "printed"), [(0.5, 3.73), (1, 0.688), (5, 0.05), (10, 0.024), (50, 0.022)])
-def test_rdp_classic_returns_the_row_that_dp_fl_ner_prints(sigma: float, printed: float) -> None:
+@pytest.mark.parametrize(("sigma", "reported"), [(0.5, 3.73), (1, 0.688), (5, 0.05), (10, 0.024), (50, 0.022)])
+def test_rdp_classic_equals_values_reported_by_dp_fl_ner(sigma: float, reported: float) -> None:
     """Table 2: n with -DOCSTART- lines, batch size 1, 10 epochs."""
     plan = plan_of(14_987, sigma, batch_size=1)
     assert plan.steps == 149_870
     measured = {0.5: 3.728, 1: 0.6876, 5: 0.0486, 10: 0.0242, 50: 0.0226}[sigma]
     assert epsilon(plan, plan.steps, "rdp-classic") == pytest.approx(measured, abs=6e-4 if sigma == 0.5 else 6e-5)
-    assert epsilon(plan, plan.steps, "rdp-classic") == pytest.approx(printed, abs=0.0025)
+    assert epsilon(plan, plan.steps, "rdp-classic") == pytest.approx(reported, abs=0.0025)
 
 
-NOTED = {  # σ: PLD, RDP, rdp-classic at batch 32, n = 14,987
+EXPECTED = {  # σ: PLD, RDP, rdp-classic at batch 32, n = 14,987
     0.5: (7.10, 8.491, 9.725),
     1: (0.734, 1.032, 1.367),
     5: (0.0908, 0.101, 0.1471),
@@ -42,29 +42,29 @@ NOTED = {  # σ: PLD, RDP, rdp-classic at batch 32, n = 14,987
 }
 
 
-@pytest.mark.parametrize("sigma", NOTED)
-def test_batch_32(sigma: float) -> None:
+@pytest.mark.parametrize("sigma", EXPECTED)
+def test_epsilon_with_batch_size_32(sigma: float) -> None:
     plan = plan_of(14_987, sigma)
     found = [epsilon(plan, plan.steps, name) for name in ("pld", "rdp", "rdp-classic")]
-    assert found == pytest.approx(NOTED[sigma], rel=7e-3)
+    assert found == pytest.approx(EXPECTED[sigma], rel=7e-3)
 
 
-def test_one_client_of_five() -> None:
+def test_epsilon_of_one_client_of_five() -> None:
     plan = plan_of(2_997)
     assert plan.steps == 937
     found = [epsilon(plan, plan.steps, name) for name in ("pld", "rdp", "rdp-classic")]
     assert found == pytest.approx([1.90, 2.18, 2.64], abs=0.006)
 
 
-def test_pld_at_a_point_that_the_second_accountant_gave() -> None:
-    """More of them, with proven bounds: ``test_second_accountant.py``."""
+def test_pld_equals_prv_accountant() -> None:
+    """``test_second_accountant.py`` has more points, with proven bounds."""
     plan = plan_of(sigma=0.8, epochs=2.0)
     assert plan.steps == 878
     assert_priced(epsilon(plan, 878), 32 / 14_041, 0.8, 878, 1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 7])
-def test_without_sampling_pld_meets_the_closed_form(steps: int) -> None:
+def test_pld_without_sampling_equals_closed_form(steps: int) -> None:
     plan = plan_of(32, sigma=2.0)
     assert plan.sampling_probability == 1
     exact = gaussian_by_mpmath(math.sqrt(steps) / 2.0, 1e-5)
@@ -73,7 +73,7 @@ def test_without_sampling_pld_meets_the_closed_form(steps: int) -> None:
     assert epsilon(plan, steps, "rdp") > exact
 
 
-def test_closed_form_against_an_integral() -> None:
+def test_closed_form_equals_integral() -> None:
     """δ(ε) = ∫ max(0, p − e^ε q) of two unit Gaussians μ apart, summed in float64."""
     import numpy as np
     from scipy.stats import norm
@@ -85,7 +85,7 @@ def test_closed_form_against_an_integral() -> None:
         assert float(gap.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-4)
 
 
-def test_tiny_noise_is_priced_in_time_and_within_a_ten_thousandth() -> None:
+def test_tiny_noise_is_fast_and_accurate() -> None:
     plan = plan_of(sigma=0.2)
     assert epsilon(plan, 4388) == pytest.approx(197.02589, rel=1e-4)
     assert epsilon(plan_of(sigma=0.01), 4388) > 10_000
@@ -100,31 +100,31 @@ def test_epsilon_grows_with_steps_and_falls_with_noise(accountant: str) -> None:
     assert epsilon(plan_of(sigma=1.1), 4388, accountant) < values[-1]
 
 
-def test_noise_multiplier_for_is_the_smallest_that_keeps_the_promise() -> None:
-    """With exact prices. Other accountants, and the grid: ``test_prices.py``."""
+def test_noise_multiplier_for_is_smallest_for_target() -> None:
+    """With exact costs. ``assumptions/test_evaluation.py`` tests other accountants and the grid."""
     plan = plan_of()
     sigma = noise_multiplier_for(3.0, plan)
     assert epsilon(plan_of(sigma=sigma), plan.steps) <= 3.0
     assert epsilon(plan_of(sigma=sigma - 3e-4), plan.steps) > 3.0
 
 
-def test_unreachable_target_is_said() -> None:
+def test_unreachable_target_raises() -> None:
     with pytest.raises(InvalidConfig, match="cannot be reached"):
         noise_multiplier_for(0.001, plan_of(), "rdp-classic")
 
 
 class TestShuffledBatches:
-    """Without amplification: √(5E)·C under adding or removing one sentence, E epochs."""
+    """Without amplification: √(5E)·C under add-or-remove adjacency, for E epochs."""
 
     @pytest.mark.parametrize(("steps", "epochs"), [(1, 1), (439, 1), (440, 2), (878, 2), (879, 3), (4390, 10)])
     @pytest.mark.parametrize("sigma", [0.7, 1.0, 5.0])
-    def test_epochs_that_have_begun_count_whole(self, steps: int, epochs: int, sigma: float) -> None:
+    def test_started_epochs_count_in_full(self, steps: int, epochs: int, sigma: float) -> None:
         """14,041 sentences by 32: 439 batches an epoch, the last of them smaller."""
         plan = plan_of(sampling="shuffle", sigma=sigma)
         exact = gaussian_by_mpmath(math.sqrt(5 * epochs) / sigma, 1e-5)
         assert shuffled_epsilon(plan, steps) == pytest.approx(exact, abs=1e-7)
 
-    def test_the_headline_is_not_amplified_and_what_papers_print_stands_beside(self) -> None:
+    def test_main_epsilon_is_unamplified_and_poisson_epsilon_is_separate(self) -> None:
         plan = plan_of(sampling="shuffle")
         assert plan.steps == 4390
         now = privacy_spent(plan, plan.steps)
@@ -139,7 +139,7 @@ class TestShuffledBatches:
         assert privacy_spent(plan, 0).epsilon == 0
 
 
-def test_a_page_may_import_this_for_little() -> None:
+def test_import_loads_no_heavy_packages() -> None:
     code = "import sys, engine.privacy.accounting; print('dp_accounting' in sys.modules, 'scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

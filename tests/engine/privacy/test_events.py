@@ -1,4 +1,4 @@
-"""What happened, as dp_accounting's events: priced here, and by that library's own accountants."""
+"""Events in terms of dp_accounting, accounted here and by that library's own accountants."""
 
 import math
 
@@ -37,7 +37,7 @@ def federated(**chosen: object) -> FederatedPlan:
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle", "all"])
-def test_an_event_costs_what_the_librarys_own_accountant_says(sampling: str) -> None:
+def test_event_epsilon_equals_dp_accounting(sampling: str) -> None:
     plan = plan_of(sampling)
     what = events.of(plan, 60)
     library = PLDAccountant()
@@ -48,20 +48,20 @@ def test_an_event_costs_what_the_librarys_own_accountant_says(sampling: str) -> 
     assert accounting.event_epsilon(what, DELTA) <= renyi.get_epsilon(DELTA) * (1 + 1e-9)
 
 
-def test_an_event_says_what_a_step_did() -> None:
+def test_event_describes_the_steps() -> None:
     once = dp_accounting.GaussianDpEvent(1.1)
     sampled = dp_accounting.PoissonSampledDpEvent(0.05, once)
     assert events.of(plan_of("poisson"), 60) == dp_accounting.SelfComposedDpEvent(sampled, 60)
     assert events.of(plan_of("poisson"), 1) == sampled
     assert events.of(plan_of("poisson"), 0) == dp_accounting.NoOpDpEvent()
     assert events.of(plan_of("poisson", sigma=0.0), 3) == dp_accounting.NonPrivateDpEvent()
-    shuffled = events.of(plan_of("shuffle"), 21)  # an epoch has 20 batches, and one that has begun counts whole
+    shuffled = events.of(plan_of("shuffle"), 21)  # an epoch has 20 batches, and a started one counts in full
     assert shuffled.count == 2
     assert shuffled.event.noise_multiplier == pytest.approx(1.1 / math.sqrt(5))
     assert events.of(plan_of("all"), 7).event.noise_multiplier == pytest.approx(0.55)
 
 
-def test_what_is_shown_is_the_price_of_what_happened() -> None:
+def test_privacy_spent_equals_event_epsilon() -> None:
     for plan in (plan_of("poisson"), plan_of("shuffle")):
         assert accounting.privacy_spent(plan, 60).epsilon == pytest.approx(
             accounting.event_epsilon(events.of(plan, 60), DELTA)
@@ -80,7 +80,7 @@ def test_what_is_shown_is_the_price_of_what_happened() -> None:
     ],
     ids=lambda chosen: str(next(iter(chosen.values()), "central")),
 )
-def test_a_federations_event_costs_what_is_shown_of_it(chosen: dict[str, object]) -> None:
+def test_federated_event_epsilon_equals_privacy_spent(chosen: dict[str, object]) -> None:
     plan = federated(**chosen)
     what = event(plan, plan.steps, len(plan.rounds))
     shown = privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon
@@ -88,14 +88,14 @@ def test_a_federations_event_costs_what_is_shown_of_it(chosen: dict[str, object]
     assert 0 < accounting.event_epsilon(event(plan, plan.parts[0].steps // 2, 1), DELTA) < shown
 
 
-def test_nothing_happened_and_everything_was_shown() -> None:
+def test_event_without_steps_is_zero_and_without_noise_is_infinite() -> None:
     assert accounting.event_epsilon(events.none(), DELTA) == 0
     assert accounting.event_epsilon(events.unprotected(), DELTA) == math.inf
     assert accounting.event_epsilon(event(federated(noise_multiplier=0.0), 5, 1), DELTA) == math.inf
     assert accounting.event_epsilon(event(federated(), 0, 0), DELTA) == 0
 
 
-def test_events_of_several_kinds_compose() -> None:
+def test_different_events_compose() -> None:
     one, other = events.of(plan_of("poisson"), 60), events.gaussian(0.3, 4)
     both = dp_accounting.ComposedDpEvent([one, other])
     library = PLDAccountant()
@@ -105,6 +105,6 @@ def test_events_of_several_kinds_compose() -> None:
     assert max(accounting.event_epsilon(one, DELTA), accounting.event_epsilon(other, DELTA)) < found
 
 
-def test_an_event_that_is_not_understood_is_refused() -> None:
+def test_unsupported_event_is_rejected() -> None:
     with pytest.raises(InvalidConfig, match="event=LaplaceDpEvent, expected Gaussian noise"):
         accounting.event_epsilon(dp_accounting.LaplaceDpEvent(1.0), DELTA)

@@ -1,4 +1,4 @@
-"""ε of a person with k sentences, against an accountant of its own, a closed form and what k · ε would have said."""
+"""Group privacy (k sentences) compared with an independent accountant, a closed form and k · ε."""
 
 import dataclasses
 import itertools
@@ -37,20 +37,26 @@ def plan_of(examples: int, batch_size: int, sigma: float, steps: int, **more: ob
 
 SETTINGS = {
     "the paper": plan_of(14_041, 32, 1.0, 4388),
-    "the ladder at ε = 1": plan_of(14_041, 1024, 3.39, 137),
-    "the ladder at ε = 3": plan_of(14_041, 1024, 1.48, 137),
+    "recommended, ε = 1": plan_of(14_041, 1024, 3.39, 137),
+    "recommended, ε = 3": plan_of(14_041, 1024, 1.48, 137),
     "a piece of Table 6": plan_of(281, 32, 1.0, 88),
 }
-TEN = {"the paper": 10.47, "the ladder at ε = 1": 14.50, "the ladder at ε = 3": 53.71, "a piece of Table 6": 159.5}
+EPSILON_OF_TEN = {
+    "the paper": 10.47,
+    "recommended, ε = 1": 14.50,
+    "recommended, ε = 3": 53.71,
+    "a piece of Table 6": 159.5,
+}
 
 
 def by_fft(q: float, sigma: float, steps: int, size: int, *, removed: bool, cell: float, span: float) -> float:
-    """The same by another road: the loss's CDF on the middles of cells in float64, one circular FFT, δ(ε) summed."""
+    """Compute the same by another method: the loss's CDF on cell centers in float64, one circular FFT, δ(ε) by
+    summation."""
     count = np.arange(size + 1)
     x = np.linspace(-12, 12 + size / sigma, 60_001)
     loss = logsumexp(
         binom.logpmf(count, size, q) + x[:, None] * count / sigma - (count / sigma) ** 2 / 2, axis=1
-    )  # ln(mixture ÷ N(0, 1)), rising
+    )  # ln(mixture ÷ N(0, 1)), increasing
     middles = np.arange(-round(span / cell), round(span / cell)) * cell
     edges = np.append(middles - cell / 2, middles[-1] + cell / 2)
     if removed:
@@ -69,8 +75,9 @@ def by_fft(q: float, sigma: float, steps: int, size: int, *, removed: bool, cell
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_ten_sentences_cost_what_another_accountant_says_and_not_ten_times_epsilon(name: str) -> None:
-    """Within 0.1 % above the other and 0.03 % below it, which rounds to the nearest cell and bounds nothing."""
+def test_group_of_ten_equals_fft_accountant(name: str) -> None:
+    """At most 0.1 % above the other value and 0.03 % below it; the other one rounds to the nearest cell and is no
+    bound."""
     plan = SETTINGS[name]
     found = group_epsilon([(plan, plan.steps)], 10)
     grid = {"cell": 5e-4, "span": 100.0} if name != "a piece of Table 6" else {"cell": 2e-3, "span": 400.0}
@@ -79,19 +86,19 @@ def test_ten_sentences_cost_what_another_accountant_says_and_not_ten_times_epsil
         for removed in (True, False)
     )
     assert 0.9997 * other <= found <= 1.001 * other
-    assert found == pytest.approx(TEN[name], rel=1e-3)
+    assert found == pytest.approx(EPSILON_OF_TEN[name], rel=1e-3)
     assert found > 1.3 * 10 * epsilon(plan, plan.steps)
 
 
 @pytest.mark.parametrize(("size", "sigma", "steps"), [(2, 3.0, 1), (10, 5.0, 30), (50, 20.0, 4), (7, 0.5, 100)])
-def test_without_sampling_it_is_a_gaussian_of_k_times_the_sensitivity(size: int, sigma: float, steps: int) -> None:
+def test_without_sampling_equals_gaussian_of_k_sensitivity(size: int, sigma: float, steps: int) -> None:
     exact = gaussian_epsilon(size * math.sqrt(steps) / sigma, DELTA)
     found = group_epsilon([(plan_of(32, 32, sigma, steps), steps)], size)
     assert exact <= found <= exact * 1.001
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_one_sentence_has_the_epsilon_of_the_plan(name: str) -> None:
+def test_group_of_one_has_epsilon_of_plan(name: str) -> None:
     plan = SETTINGS[name]
     assert group_epsilon([(plan, plan.steps)], 1) == epsilon(plan, plan.steps)
     level = ((plan.sampling_probability, plan.steps),)
@@ -100,14 +107,14 @@ def test_one_sentence_has_the_epsilon_of_the_plan(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_more_sentences_cost_more(name: str) -> None:
+def test_epsilon_increases_with_group_size(name: str) -> None:
     plan = SETTINGS[name]
     found = [group_epsilon([(plan, plan.steps)], size) for size in (1, 2, 3, 5, 10, 11, 20, 35, 50)]
     assert all(less < more for less, more in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_finer_grid_lowers_it_by_a_thousandth_at_most(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finer_grid_changes_at_most_a_thousandth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = SETTINGS[name]
     coarse = {size: group_epsilon([(plan, plan.steps)], size) for size in (2, 50)}
     monkeypatch.setattr(group_privacy, "_FINENESS", 0.005)
@@ -123,7 +130,7 @@ def test_a_finer_grid_lowers_it_by_a_thousandth_at_most(name: str, monkeypatch: 
     [plan_of(1_000_000, 1, 0.3, 100), plan_of(10, 1, 0.2, 100), plan_of(10_000, 1, 100.0, 100_000)],
     ids=["rarely drawn", "little noise", "much noise"],
 )
-def test_settings_at_the_edge_have_an_answer(plan: PrivacyPlan) -> None:
+def test_extreme_settings_have_finite_epsilon(plan: PrivacyPlan) -> None:
     size = 50
     found = group_epsilon([(plan, plan.steps)], size)
     assert (
@@ -133,30 +140,30 @@ def test_settings_at_the_edge_have_an_answer(plan: PrivacyPlan) -> None:
     assert found <= gaussian_epsilon(size * math.sqrt(plan.steps) / plan.noise_multiplier, DELTA) * 1.001
 
 
-def test_nothing_done_and_nothing_added() -> None:
+def test_no_steps_is_zero_and_no_noise_is_infinite() -> None:
     plan = SETTINGS["the paper"]
     assert group_epsilon([(plan, 0)], 10) == 0
     assert group_epsilon([(dataclasses.replace(plan, noise_multiplier=0.0), 5)], 10) == math.inf
 
 
 @pytest.mark.parametrize("size", [0, -1, LARGEST_GROUP + 1])
-def test_a_size_out_of_range_is_refused(size: int) -> None:
+def test_invalid_group_size_is_rejected(size: int) -> None:
     with pytest.raises(InvalidConfig, match=rf"group_size={size:,},.* 1 to 1,000\b"):
         group_epsilon([(SETTINGS["the paper"], 1)], size)
 
 
-def test_shuffled_batches_have_no_figure() -> None:
+def test_shuffled_batches_are_rejected() -> None:
     with pytest.raises(InvalidConfig, match="sampling='shuffle'"):
         group_epsilon([(dataclasses.replace(SETTINGS["the paper"], sampling="shuffle"), 10)], 2)
 
 
 class TestSeveralParts:
-    def test_alike_parts_cost_what_one_does(self) -> None:
+    def test_equal_parts_cost_as_much_as_one(self) -> None:
         plan = SETTINGS["a piece of Table 6"]
         assert group_epsilon([(plan, plan.steps)] * 7, 10) == group_epsilon([(plan, plan.steps)], 10)
 
     @pytest.mark.parametrize("spread", [(10, 0), (9, 1), (5, 5)], ids=str)
-    def test_no_spread_over_two_parts_costs_more_than_all_in_the_costlier(self, spread: tuple[int, int]) -> None:
+    def test_group_in_one_part_is_the_worst_case(self, spread: tuple[int, int]) -> None:
         """Composition of both parts, each with its share of the sentences, on the pairs that bound a step."""
         plan = SETTINGS["a piece of Table 6"]
         q, mu, tail = plan.sampling_probability, 1 / plan.noise_multiplier, 1e-12
@@ -173,9 +180,9 @@ class TestSeveralParts:
         if spread == (5, 5):
             assert max(found) < 0.8 * whole
 
-    def test_steps_are_laid_side_by_side(self) -> None:
+    def test_side_by_side_merges_steps(self) -> None:
         assert side_by_side([(0.1, 100)]) == [(0.1, 100)]
-        # The part with more steps goes on alone, and the dearer one counts while both train.
+        # The part with more steps continues alone; while both train, the larger probability counts.
         assert side_by_side([(0.1, 100), (0.3, 40)]) == [(0.1, 60), (0.3, 40)]
         assert side_by_side([(0.3, 100), (0.1, 40)]) == [(0.3, 100)]
         many = [(1 / n, 10 * n) for n in range(2, 60)]
@@ -185,14 +192,15 @@ class TestSeveralParts:
         for q, steps in many:  # as many of the steps as the part has are at its probability or more
             assert sum(taken for level, taken in few if level >= q) >= steps
 
-    def test_unlike_parts_cost_at_least_what_the_costliest_does(self) -> None:
+    def test_different_parts_cost_at_least_the_worst(self) -> None:
         parts = [(plan_of(n, 32, 2.0, 10 * n // 32), 10 * n // 32) for n in (400, 800, 1600)]
         found = group_epsilon(parts, 5)
         alone = [group_epsilon([part], 5) for part in parts]
         assert max(alone) <= found <= 1.5 * max(alone)
 
-    def test_table_6_as_it_is_planned(self) -> None:
-        """Its smallest pieces have 280 sentences: 7.60 for one of them, 160 for ten, wherever they lie."""
+    def test_table_6_of_the_paper(self) -> None:
+        """Its smallest pieces have 280 sentences: ε = 7.60 for one of them, 160 for ten, for any distribution over
+        pieces."""
         config = next(cell.config for cell in jana_biemann_2021.cells() if cell.table == "table6")
         plan = federated_plan(
             config, 14_041, lambda: pytest.fail("the layout is not needed"), lambda: Secrets.seeded(config.seed, "run")
@@ -203,6 +211,6 @@ class TestSeveralParts:
         assert group_epsilon(parts, 10) == pytest.approx(160.3, rel=1e-3)
 
 
-def test_the_delta_of_a_configuration_counts() -> None:
+def test_delta_of_config_is_used() -> None:
     plan = dataclasses.replace(SETTINGS["the paper"], delta=PrivacyConfig().delta / 100)
-    assert group_epsilon([(plan, plan.steps)], 10) > TEN["the paper"] + 0.5
+    assert group_epsilon([(plan, plan.steps)], 10) > EPSILON_OF_TEN["the paper"] + 0.5

@@ -1,4 +1,4 @@
-"""Sampling and noise by statistics that fail both ways."""
+"""Statistical tests of sampling and noise that reject wrong distributions."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SECRETS = Secrets.seeded(5, "run")
 
 
 def sampled(probability: float) -> np.ndarray:
-    """Whether each sentence joined each step, bool [steps, examples]."""
+    """Return whether each sentence joined each step, bool [steps, examples]."""
     joined = np.zeros((STEPS, EXAMPLES), dtype=bool)
     for step in range(STEPS):
         joined[step, poisson_sample(SECRETS.stream("sampling", step=step), EXAMPLES, probability)] = True
@@ -23,7 +23,7 @@ def sampled(probability: float) -> np.ndarray:
 
 
 def sizes_p_value(sizes: np.ndarray, probability: float) -> float:
-    """χ² of batch sizes against the binomial distribution, in bins of equal chance."""
+    """Return the χ² p-value of batch sizes against the binomial distribution, in bins of equal probability."""
     edges = np.unique(stats.binom.ppf(np.linspace(0, 1, 9)[1:-1], EXAMPLES, probability))
     expected = np.diff([0, *stats.binom.cdf(edges, EXAMPLES, probability), 1]) * len(sizes)
     observed = np.bincount(np.searchsorted(edges, sizes, side="left"), minlength=len(expected))
@@ -38,7 +38,7 @@ def test_poisson_batch_sizes_are_binomial() -> None:
     assert sizes_p_value(fixed, PROBABILITY) < 1e-6
 
 
-def test_each_sentence_joins_with_the_same_probability_and_independently() -> None:
+def test_sentences_join_independently_with_equal_probability() -> None:
     joined = sampled(PROBABILITY)
     per_sentence = joined.sum(0)
     z = (per_sentence - STEPS * PROBABILITY) / np.sqrt(STEPS * PROBABILITY * (1 - PROBABILITY))
@@ -55,7 +55,7 @@ def noise_of(step: int, size: int, std: float) -> np.ndarray:
     return total
 
 
-def test_noise_has_the_planned_spread_and_no_other() -> None:
+def test_noise_has_the_planned_standard_deviation() -> None:
     plan = PrivacyPlan.from_config(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=1.3, clip_norm=0.5)), 1000)
     noise = noise_of(4, 20_000, plan.noise_std)
     assert plan.noise_std == pytest.approx(0.65)
@@ -64,20 +64,20 @@ def test_noise_has_the_planned_spread_and_no_other() -> None:
     assert stats.kstest(noise, "norm", args=(0, 0.65 * 1.5)).pvalue < 1e-6
 
 
-def test_noise_of_two_steps_is_independent_and_of_one_step_repeats() -> None:
+def test_noise_is_reproducible_and_independent_between_steps() -> None:
     first, second, again = (noise_of(s, 20_000, 1.0) for s in (1, 2, 1))
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.03
     assert np.array_equal(first, again)
 
 
-def test_shuffled_batches_meet_each_sentence_once_an_epoch() -> None:
+def test_shuffled_batches_contain_each_sentence_once_per_epoch() -> None:
     epochs = [np.concatenate([shuffled_batch(Seeds(2), 103, 10, step + 11 * e) for step in range(11)]) for e in (0, 1)]
     assert all(sorted(epoch) == list(range(103)) for epoch in epochs)
     assert not np.array_equal(*epochs)
     assert len(shuffled_batch(Seeds(2), 103, 10, 10)) == 3
 
 
-def test_a_batch_larger_than_the_corpus_is_refused() -> None:
+def test_batch_larger_than_corpus_is_rejected() -> None:
     config = SimulationConfig(training=TrainingConfig(batch_size=64))
     with pytest.raises(InvalidConfig, match=r"batch_size=64,.* at most the 10\b"):
         PrivacyPlan.from_config(config, 10)

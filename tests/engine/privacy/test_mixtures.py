@@ -1,5 +1,5 @@
-"""The parts that ε of a person is made of, against sums and integrals in float64: privacy losses on a grid, the mixture
-behind a step, how parts are laid side by side. The whole is held against another accountant in ``test_groups.py``."""
+"""Parts of group privacy compared with float64 sums and integrals: privacy losses on a grid, the mixture of a step, and
+the merging of parts. ``test_group_privacy.py`` compares the whole with another accountant."""
 
 import dataclasses
 import itertools
@@ -30,14 +30,14 @@ def losses(first: int, *masses: float, cut: float = 0.0, width: float = 0.25) ->
 
 
 def delta_of(found: _Losses, epsilon: float) -> float:
-    """Cut + Σ mass · (1 − e^(ε − loss)) over losses above ε."""
+    """Return cut + Σ mass · (1 − e^(ε − loss)) over losses above ε."""
     at = (found.first + np.arange(len(found.masses))) * found.width
     above = at > epsilon
     return found.cut + float(found.masses[above] @ -np.expm1(epsilon - at[above]))
 
 
 class TestLosses:
-    def test_several_steps_are_a_convolution(self) -> None:
+    def test_times_is_repeated_convolution(self) -> None:
         one = losses(-1, 0.25, 0.5, 0.125, cut=0.125)
         once, three = one.times(1), one.times(3)
         np.testing.assert_allclose(once.masses, one.masses, atol=1e-12)
@@ -47,24 +47,24 @@ class TestLosses:
         assert once.cut == pytest.approx(0.125, abs=1e-12)
         assert three.cut == pytest.approx(1 - 0.875**3, abs=1e-12)
 
-    def test_what_is_truncated_counts_as_cut(self) -> None:
-        """Of one that loses nothing by itself: 1e-15, of both sides together."""
+    def test_truncated_mass_is_added_to_cut(self) -> None:
+        """Without a cut of its own: 1e-15, of both sides together."""
         assert losses(0, 0.5, 0.5).times(4).cut == pytest.approx(1e-15, rel=1e-6)
 
     def test_far_ends_are_truncated(self) -> None:
         many = losses(-1, 0.5, 0.0, 0.5).times(10_000)
-        assert len(many.masses) < 4500  # of 20,001: those within some 17 standard deviations, of 100 each
+        assert len(many.masses) < 4500  # of 20,001: those within about 17 standard deviations, of 100 each
         at = many.first + np.arange(len(many.masses))
         assert many.masses @ at == pytest.approx(0, abs=1e-6)
         assert many.masses @ at**2 == pytest.approx(10_000, rel=1e-6)
 
-    def test_one_after_the_other(self) -> None:
+    def test_then_is_convolution(self) -> None:
         found = losses(-1, 0.25, 0.5, cut=0.25).then(losses(3, 0.5, 0.25, 0.125, cut=0.125))
         np.testing.assert_allclose(found.masses, np.convolve([0.25, 0.5], [0.5, 0.25, 0.125]), atol=1e-15)
         assert (found.first, found.width) == (2, 0.25)
         assert found.cut == pytest.approx(1 - 0.75 * 0.875)
 
-    def test_nothing_adds_nothing(self) -> None:
+    def test_nothing_is_neutral_for_then(self) -> None:
         one = losses(-1, 0.25, 0.5, cut=0.25)
         found = group_privacy._nothing(0.25).then(one)
         np.testing.assert_allclose(found.masses, one.masses)
@@ -73,7 +73,7 @@ class TestLosses:
 
     @pytest.mark.parametrize("first", [-9, -7, -3, -1, 0, 1, 2, 20])
     @pytest.mark.parametrize("cut", [0.0, 1e-4])
-    def test_epsilon_is_the_smallest_with_that_delta(self, first: int, cut: float) -> None:
+    def test_epsilon_is_smallest_for_delta(self, first: int, cut: float) -> None:
         found = losses(first, *np.random.default_rng(3).dirichlet(np.ones(8)), cut=cut)
         for delta in (1e-3, 0.01, 0.1, 0.5, 0.9):
             expected = (
@@ -83,7 +83,7 @@ class TestLosses:
             )
             assert found.epsilon(delta) == pytest.approx(expected, abs=1e-11)
 
-    def test_epsilon_at_its_ends(self) -> None:
+    def test_epsilon_in_limit_cases(self) -> None:
         one = losses(2, 0.5, 0.25, cut=0.25)
         assert one.epsilon(0.2) == math.inf
         assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.2) == math.inf
@@ -91,11 +91,11 @@ class TestLosses:
         assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.25) == 0.0
         assert losses(4, 1.0, cut=0.0).epsilon(0.5) == pytest.approx(1 + math.log(0.5))
         assert losses(0, 1.0).epsilon(0.1) == 0.0
-        # What is just reached is no more than δ.
+        # A δ that is attained exactly is not exceeded.
         assert losses(0, 0.5, 0.5).epsilon(0.5 * -math.expm1(-0.25)) == pytest.approx(0.0, abs=1e-12)
         assert losses(1, 1.0, cut=0.125).epsilon(0.125) == pytest.approx(0.25)
 
-    def test_what_is_made_stays(self) -> None:
+    def test_losses_and_pairs_are_immutable(self) -> None:
         made: tuple[Any, ...] = (losses(0, 1.0), _Pair.of(0.5, 1.0, 2, 1e-6))
         for each in made:
             for field in dataclasses.fields(each):
@@ -104,7 +104,7 @@ class TestLosses:
 
 
 def mixture(pair: _Pair) -> Any:
-    """Distribution function of the step with the person, of the components that are kept."""
+    """Return the distribution function of the step with the group, of the retained components."""
     return lambda x: sum(w * stats.norm.cdf(x - s) for w, s in zip(pair.weights, pair.shifts, strict=True))
 
 
@@ -127,7 +127,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 class TestPair:
-    def test_components_are_those_of_a_binomial_count(self, name: str) -> None:
+    def test_components_are_binomial(self, name: str) -> None:
         q, mu, size, tail = PAIRS[name]
         pair = _Pair.of(q, mu, size, tail)
         exact = [math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size + 1)]
@@ -137,7 +137,7 @@ class TestPair:
         assert pair.dropped == pytest.approx(sum(exact) - sum(exact[k] for k in kept), abs=1e-15)
         assert pair.tail == tail
 
-    def test_points_reach_from_tail_to_tail(self, name: str) -> None:
+    def test_points_cover_range_between_tails(self, name: str) -> None:
         q, mu, size, tail = PAIRS[name]
         pair = _Pair.of(q, mu, size, tail)
         low, high = stats.norm.ppf(tail), pair.shifts[-1] + stats.norm.isf(tail)
@@ -148,7 +148,7 @@ class TestPair:
         assert beyond(pair, pair.points[-2]) > tail
         np.testing.assert_allclose(pair.losses, loss_at(pair, pair.points), atol=1e-9)
 
-    def test_the_grid_is_a_fiftieth_of_the_spread_of_the_loss(self, name: str) -> None:
+    def test_width_is_a_fiftieth_of_deviation_of_loss(self, name: str) -> None:
         pair = _Pair.of(*PAIRS[name])
         middle = (pair.losses[1:] + pair.losses[:-1]) / 2
         for removed, below in ((True, mixture(pair)), (False, stats.norm.cdf)):
@@ -158,8 +158,9 @@ class TestPair:
             assert pair.width(removed=removed) == pytest.approx(0.02 * spread, rel=1e-6)
 
     @pytest.mark.parametrize("removed", [True, False])
-    def test_delta_is_exact_at_the_points_of_the_grid(self, name: str, removed: bool) -> None:
-        """But for what is cut off: no δ is below the exact one, and none above by more than tails that are cut."""
+    def test_delta_is_exact_at_grid_points(self, name: str, removed: bool) -> None:
+        """Except for the truncation: no δ is below the exact one, and none above it by more than the truncated
+        tails."""
         pair, tail = _Pair.of(*PAIRS[name]), PAIRS[name][3]
         width = 4 * pair.width(removed=removed)
         found = pair.distribution(width, removed=removed)
@@ -174,7 +175,7 @@ class TestPair:
 
     @staticmethod
     def delta(pair: _Pair, epsilon: float, removed: bool) -> float:
-        """P − e^ε Q above (with the person: P) or below the place where the loss is ±ε."""
+        """Compute P − e^ε Q above (with the group: P) or below the point where the loss is ±ε."""
         low, high = pair.points[0] - 60, pair.points[-1] + 60
 
         def loss(x: float) -> float:
@@ -193,23 +194,23 @@ class TestPair:
         return stats.norm.cdf(place) - math.exp(epsilon) * float(mixture(pair)(place))
 
     @pytest.mark.parametrize("removed", [True, False])
-    def test_what_is_lifted_is_no_more_than_the_tail(self, name: str, removed: bool) -> None:
-        """The lowest losses lie together on one point of the grid: as many as a tail may have, and no more."""
+    def test_mass_moved_up_is_at_most_the_tail(self, name: str, removed: bool) -> None:
+        """The lowest losses are collected in one grid point: as many as a tail may have, and no more."""
         pair, tail = _Pair.of(*PAIRS[name]), PAIRS[name][3]
         width = pair.width(removed=removed)
         found = pair.distribution(width, removed=removed)
         lowest = pair.losses[0] if removed else -pair.losses[-1]
         assert found.first >= math.floor(lowest / width)
         assert found.masses[0] >= tail
-        # Nothing that has a mass of its own above the first point was lifted onto it: δ just below it is exact.
+        # Nothing with mass above the first point was moved onto it: δ just below it is exact.
         place = found.first + 1
         assert delta_of(found, place * width) == pytest.approx(
             self.delta(pair, place * width, removed), abs=3 * tail, rel=1e-6
         )
 
     @pytest.mark.parametrize("removed", [True, False])
-    def test_the_grid_reaches_beyond_the_highest_loss(self, name: str, removed: bool) -> None:
-        """Where one of its points lies between the two highest, too."""
+    def test_grid_extends_beyond_highest_loss(self, name: str, removed: bool) -> None:
+        """Also if a grid point is between the two highest losses."""
         pair = _Pair.of(*PAIRS[name])
         highest, next_to_it = (pair.losses[-1], pair.losses[-2]) if removed else (-pair.losses[0], -pair.losses[1])
         width = (highest + next_to_it) / 2 / 40
@@ -217,7 +218,7 @@ class TestPair:
         assert found.first + len(found.masses) - 1 == 41
         assert 41 * width > highest > 40 * width > next_to_it
 
-    def test_losses_are_found_again(self, name: str) -> None:
+    def test_points_of_inverts_losses(self, name: str) -> None:
         pair = _Pair.of(*PAIRS[name])
         wanted = np.linspace(pair.losses[0], pair.losses[-1], 57)[1:-1]
         found = pair._points_of(wanted)
@@ -226,27 +227,27 @@ class TestPair:
         ends = pair._points_of(np.array([pair.losses[0] - 1, pair.losses[-1] + 1]))
         np.testing.assert_allclose(ends, [pair.points[0], pair.points[-1]])
 
-    def test_masses_between_edges(self, name: str) -> None:
+    def test_masses_between_edges_equal_cdf_differences(self, name: str) -> None:
         pair, edges = _Pair.of(*PAIRS[name]), np.array([-2.0, -0.5, 0.0, 0.3, 4.0])
         with_them, without = pair._masses(edges)
         np.testing.assert_allclose(with_them, np.diff(mixture(pair)(edges)), rtol=1e-9)
         np.testing.assert_allclose(without, np.diff(stats.norm.cdf(edges)), rtol=1e-9)
 
 
-def test_components_are_dropped_that_are_too_rare_to_count() -> None:
-    """A share of the tail each, of as many as there may be: here two."""
+def test_negligible_components_are_dropped() -> None:
+    """Each may have its share of the tail, among the possible ones: here two."""
     assert _Pair.of(1e-3, 1.0, 1, 2.5e-3).dropped == pytest.approx(1e-3)
     assert _Pair.of(1e-3, 1.0, 1, 1.5e-3).dropped == 0
 
 
-def test_where_the_loss_is_flat_a_point_is_found_all_the_same() -> None:
+def test_points_of_flat_loss() -> None:
     pair = _Pair.of(0.5, 400.0, 1, 1e-6)
     assert pair.losses[10] == pair.losses[0] == pytest.approx(math.log(0.5))
     with np.errstate(all="raise", under="ignore"):
         assert pair.points[0] <= pair._points_of(pair.losses[:1])[0] <= pair.points[20]
 
 
-def test_directions_are_given_by_name() -> None:
+def test_direction_is_keyword_only() -> None:
     pair: Any = _Pair.of(0.5, 1.0, 2, 1e-6)
     with pytest.raises(TypeError):
         pair.width(True)
@@ -254,16 +255,16 @@ def test_directions_are_given_by_name() -> None:
         pair.distribution(0.1, True)
 
 
-def test_a_grid_of_points_has_an_end() -> None:
-    """Far apart, 50,000 of them are wider than a hundredth apart."""
+def test_number_of_points_is_limited() -> None:
+    """With distant means, 50,000 points are more than a hundredth apart."""
     pair = _Pair.of(1.0, 800.0, 1, 1e-6)
     low, high = stats.norm.ppf(1e-6), 800 + stats.norm.isf(1e-6)
     np.testing.assert_allclose(np.diff(pair.points), (high - low) / 49_999, rtol=1e-6)
     assert len(pair.points) in (49_999, 50_000)
 
 
-def test_connected_cells_keep_both_distributions() -> None:
-    """Mass a on the lower and b on the upper end: a + b of one, and e^−loss times that of the other."""
+def test_connected_preserves_both_distributions() -> None:
+    """Mass a on the lower and b on the upper end: a + b of one distribution, and e^−loss times that of the other."""
     width, lower = 0.5, np.array([-1.0, -0.5, 0.0, 0.5])
     masses = np.array([0.1, 0.2, 0.3, 0.4])
     others = masses * np.exp(-(lower + width * np.array([0.1, 0.5, 0.9, 0.0])))
@@ -275,7 +276,7 @@ def test_connected_cells_keep_both_distributions() -> None:
     assert found[4] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_where_rounding_breaks_a_cell_its_mass_goes_to_the_upper_end() -> None:
+def test_connected_puts_inconsistent_mass_on_upper_end() -> None:
     width, lower = 0.5, np.array([0.0, 0.5])
     for others in (np.array([0.0, 0.0]), np.array([0.5 * math.exp(-0.9), 0.5 * math.exp(-1.9)])):
         assert group_privacy._connected(np.array([0.5, 0.5]), others, lower, width).tolist() == [0, 0.5, 0.5]
@@ -284,7 +285,7 @@ def test_where_rounding_breaks_a_cell_its_mass_goes_to_the_upper_end() -> None:
     assert group_privacy._connected(np.array([0.0, 0.5]), np.array([0.0, 0.0]), lower, width).tolist() == [0, 0, 0.5]
 
 
-def test_loss_and_its_slope() -> None:
+def test_loss_and_its_derivative() -> None:
     weights, shifts = np.array([0.7, 0.2, 0.1]), np.array([0.0, 0.5, 3.0])
     points = np.array([-30.0, -1.0, 0.0, 2.5, 400.0])
     value, slope = group_privacy._loss(points, weights, shifts)
@@ -297,7 +298,7 @@ def test_loss_and_its_slope() -> None:
         assert rising == pytest.approx(each / total, rel=1e-12, abs=1e-15)
 
 
-def test_probabilities_keep_their_digits_on_both_sides() -> None:
+def test_probabilities_are_precise_in_both_tails() -> None:
     edges = np.array([-20.0, -19.0, -1.0, 0.0, 1.0, 19.0, 20.0])
     found = group_privacy._between(edges)
     expected = [quad(stats.norm.pdf, low, high, epsabs=0, epsrel=1e-12)[0] for low, high in itertools.pairwise(edges)]
@@ -308,7 +309,7 @@ def test_probabilities_keep_their_digits_on_both_sides() -> None:
 
 
 def delta_by_sum(levels: list[tuple[float, int]], mu: float, size: int, epsilon: float, removed: bool) -> float:
-    """δ of one or two steps: over a fine grid of what each gives out, in float64."""
+    """Return δ of one or two steps, over a fine grid of the output of each, in float64."""
     qs = [q for q, steps in levels for _ in range(steps)]
     x = np.linspace(-9, 9 + size * mu, 1601)
     cell = x[1] - x[0]
@@ -326,8 +327,8 @@ def delta_by_sum(levels: list[tuple[float, int]], mu: float, size: int, epsilon:
 @pytest.mark.parametrize(
     ("levels", "sigma", "size"), [([(0.3, 1)], 1.5, 3), ([(0.1, 2)], 2.0, 2), ([(0.4, 1), (0.1, 1)], 2.0, 4)]
 )
-def test_epsilon_of_a_step_or_two_against_an_integral(levels: list, sigma: float, size: int) -> None:
-    """In the worse direction, and within a thousandth."""
+def test_epsilon_of_one_or_two_steps_equals_integral(levels: list, sigma: float, size: int) -> None:
+    """In the worse direction, to within a thousandth."""
     delta = 1e-4
     found = group_privacy._mixture_epsilon.__wrapped__(tuple(levels), 1 / sigma, delta, size)
     exact = [delta_by_sum(levels, 1 / sigma, size, found, removed) for removed in (True, False)]
@@ -339,15 +340,13 @@ def test_epsilon_of_a_step_or_two_against_an_integral(levels: list, sigma: float
 @pytest.mark.parametrize(
     ("spans", "steps", "expected"),
     [
-        ((1.0, 2.0), (3, 4), 0.002),  # the finest that one of them asks for
-        ((1.0, 900.0), (3, 4), 1800 / 300_000),  # no more cells than that
-        ((1e-9, 1e-9), (3, 4), 1e-6 / 7),  # nothing finer is worth it
+        ((1.0, 2.0), (3, 4), 0.002),  # the finest that one of them requires
+        ((1.0, 900.0), (3, 4), 1800 / 300_000),  # limited by the number of cells
+        ((1e-9, 1e-9), (3, 4), 1e-6 / 7),  # limited by the smallest useful width
     ],
 )
-def test_the_grid_that_levels_share(
-    spans: tuple, steps: tuple, expected: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Losses from −span to span, in cells a 500th of it wide, if only that counts."""
+def test_width_of_shared_grid(spans: tuple, steps: tuple, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses from −span to span, in cells of a 500th, if nothing else limits it."""
     asked, widths, made = [], [], []
 
     class Known:
@@ -371,8 +370,8 @@ def test_the_grid_that_levels_share(
     assert made == [True, True, False, False]
 
 
-class TestPersons:
-    """What is asked of which parts, with prices that are known."""
+class TestGroupEpsilon:
+    """Which costs are computed for which parts, with known values."""
 
     @staticmethod
     def priced(monkeypatch: pytest.MonkeyPatch, exact: dict[int, float], rough: dict[int, float]) -> list[tuple]:
@@ -385,24 +384,24 @@ class TestPersons:
         monkeypatch.setattr(group_privacy, "epsilon", epsilon)
         return asked
 
-    def test_of_one_sentence_the_costliest_part_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_group_of_one_takes_the_worst_part(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = self.priced(monkeypatch, {40: 1.0, 50: 2.0, 60: 0.5}, {40: 3.0, 50: 2.5, 60: 1.9})
         parts = [(plan_of(n, 10, 2.0, 9), n // 10) for n in (60, 40, 50)]
         assert group_epsilon(parts, 1) == 2.0
-        # Of the third not even the bound reaches 2.
+        # The upper bound of the third does not reach 2.
         assert asked[:3] == [(60, 6, "rdp"), (40, 4, "rdp"), (50, 5, "rdp")]
         assert asked[3:] == [(40, 4, "pld"), (50, 5, "pld")]
 
-    def test_a_dearer_part_comes_first_and_others_may_be_cheaper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_first_part_may_be_the_worst(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.priced(monkeypatch, {40: 0.2, 50: 0.1}, {40: 0.3, 50: 0.25})
         assert group_epsilon([(plan_of(n, 10, 2.0, 9), 5) for n in (40, 50)], 1) == 0.2
 
-    def test_of_one_part_only_the_exact_one_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_equal_parts_are_computed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = self.priced(monkeypatch, {40: 2.0}, {})
         assert group_epsilon([(plan_of(40, 10, 2.0, 9), 5)] * 3 + [(plan_of(40, 10, 2.0, 9), 0)], 1) == 2.0
         assert asked == [(40, 5, "pld")]
 
-    def test_of_several_sentences_the_mixture_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_larger_group_uses_the_mixture(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[tuple] = []
         monkeypatch.setattr(group_privacy, "_mixture_epsilon", lambda *given: asked.append(given) or 7.0)
         parts = [(plan_of(40, 10, 4.0, 9), 5), (plan_of(50, 10, 4.0, 9), 8), (plan_of(60, 10, 4.0, 9), 0)]
@@ -410,14 +409,14 @@ class TestPersons:
         assert asked == [(((0.2, 3), (0.25, 5)), 0.25, DELTA, 2)]
 
     @pytest.mark.parametrize("size", [1, 2])
-    def test_at_the_ends(self, size: int) -> None:
+    def test_limit_cases(self, size: int) -> None:
         plan = plan_of(40, 10, 4.0, 9)
         assert group_epsilon([], size) == group_epsilon([(plan, 0)], size) == 0.0
         assert group_epsilon([(dataclasses.replace(plan, noise_multiplier=0.0), 1)], size) == math.inf
         with pytest.raises(InvalidConfig, match="sampling='shuffle'"):
             group_epsilon([(plan, 3), (dataclasses.replace(plan, sampling="shuffle"), 2)], size)
 
-    def test_sizes(self) -> None:
+    def test_check_size(self) -> None:
         for size in (1, 1000):
             group_privacy.check_size(size)
         for size in (0, 1001):
@@ -440,17 +439,17 @@ class TestSideBySide:
             ([(0.1, 2), (0.2, 1)], [(0.1, 1), (0.2, 1)]),
         ],
     )
-    def test_by_hand(self, parts: list, levels: list) -> None:
+    def test_equals_manual_results(self, parts: list, levels: list) -> None:
         for order in itertools.permutations(parts):
             assert side_by_side(order) == levels
 
-    def test_up_to_six_levels_are_kept(self) -> None:
+    def test_up_to_six_levels_are_exact(self) -> None:
         parts = [(0.1 * level, 70 - 10 * level) for level in range(1, 7)]
         found = side_by_side(parts)
         assert found == [(q, 10) for q, _ in parts]
 
     @pytest.mark.parametrize("seed", range(60))
-    def test_more_are_rounded_up_where_that_adds_least(self, seed: int) -> None:
+    def test_more_levels_are_merged_at_least_cost(self, seed: int) -> None:
         """A step's loss varies about as q²."""
         random = np.random.default_rng(seed)
         qs, steps = np.sort(random.random(7)), random.integers(1, 50, 7)
@@ -462,7 +461,7 @@ class TestSideBySide:
         expected[place : place + 2] = [(qs[place + 1], steps[place] + steps[place + 1])]
         assert found == expected
 
-    def test_many_are_rounded_up_one_after_another(self) -> None:
+    def test_many_levels_are_merged_to_six(self) -> None:
         parts = [(0.01 * level, 10 * (20 - level)) for level in range(1, 20)]
         found = side_by_side(parts)
         assert len(found) == 6

@@ -1,4 +1,4 @@
-"""Privacy loss distributions, against those that dp_accounting builds loss by loss."""
+"""Privacy loss distributions compared with those of dp_accounting."""
 
 import math
 
@@ -11,8 +11,8 @@ from engine.privacy import pld
 
 
 def contents(pmf: PLDPmf) -> tuple[float, int, np.ndarray]:
-    """What a distribution consists of: the chance of an infinite loss, the first finite loss on the grid, the chances
-    from there on."""
+    """Return the probability of an infinite loss, the first finite loss on the grid, and the probabilities from there
+    on."""
     dense = pmf.to_dense_pmf()
     return dense._infinity_mass, dense._lower_loss, dense._probs
 
@@ -23,23 +23,21 @@ STEPS = [
     (0.999, 1.0, 1e-3),
     (0.5, 0.5, 1e-3),
     (0.5, 2.0, 0.1),
-    (1 - math.exp(-0.5), 1.0, 1e-3),  # ln(1 − q) lies on the grid
-    (1 - math.exp(-0.009), 1.0, 1e-3),  # and here by rounding a little beyond it
+    (1 - math.exp(-0.5), 1.0, 1e-3),  # ln(1 − q) is a grid point
+    (1 - math.exp(-0.009), 1.0, 1e-3),  # slightly beyond a grid point by rounding
     (1024 / 14_041, 1.48, 1e-3),
     (32 / 14_041, 0.2, 1e-2),
     (32 / 14_041, 1.0, 1e-3),
     (1e-4, 5.0, 2e-6),
     (1e-6, 0.5, 1e-3),
     (0.01, 1000.0, 1e-6),
-    (1.0, 0.02, 0.25),  # losses beyond 745, against which nothing stands in float64
+    (1.0, 0.02, 0.25),  # losses beyond 745, whose counterpart underflows in float64
 ]
 """Sampling probability, noise multiplier, width of the grid."""
 
 
 @pytest.mark.parametrize(("probability", "sigma", "interval"), STEPS)
-def test_each_chance_and_each_epsilon_is_the_librarys_to_the_last_digit(
-    probability: float, sigma: float, interval: float
-) -> None:
+def test_probabilities_and_epsilon_equal_dp_accounting(probability: float, sigma: float, interval: float) -> None:
     ours = pld.on_grid(probability, sigma, interval)
     theirs = privacy_loss_distribution.from_gaussian_mechanism(
         sigma, value_discretization_interval=interval, sampling_prob=probability
@@ -53,8 +51,8 @@ def test_each_chance_and_each_epsilon_is_the_librarys_to_the_last_digit(
             assert mine.get_epsilon_for_delta(delta) == its.get_epsilon_for_delta(delta)
 
 
-def test_two_kinds_of_steps_together_are_the_librarys_too() -> None:
-    """Composed as dense distributions, whose cut tails count as infinite losses."""
+def test_composition_of_different_steps_equals_dp_accounting() -> None:
+    """Composed as dense distributions, whose truncated tails count as infinite losses."""
     ours = [pld.on_grid(q, sigma, 1e-3).self_compose(50) for q, sigma in ((0.1, 1.0), (0.02, 0.6))]
     theirs = [
         privacy_loss_distribution.from_gaussian_mechanism(
@@ -70,7 +68,7 @@ def test_two_kinds_of_steps_together_are_the_librarys_too() -> None:
     assert mine.get_epsilon_for_delta(1e-5) == its.get_epsilon_for_delta(1e-5)
 
 
-def test_what_is_composed_is_rounded_up_like_its_parts() -> None:
+def test_composition_stays_pessimistic() -> None:
     one = pld.on_grid(0.1, 1.0, 1e-3)
     for found in (one, one.self_compose(3)):
         assert found._pmf_remove._pessimistic_estimate
@@ -78,7 +76,7 @@ def test_what_is_composed_is_rounded_up_like_its_parts() -> None:
 
 
 @pytest.mark.parametrize(("probability", "sigma", "steps"), [(0.05, 1.4, 80), (1.0, 2.0, 1), (0.01, 0.5, 1000)])
-def test_the_delta_of_each_epsilon_is_the_librarys(probability: float, sigma: float, steps: int) -> None:
+def test_delta_equals_dp_accounting(probability: float, sigma: float, steps: int) -> None:
     ours = pld.one_step(probability, sigma).self_compose(steps)
     theirs = [pmf.to_dense_pmf() for pmf in (ours._pmf_remove, ours._pmf_add)]
     epsilons = [-2.0, 0.0, 0.3, 1.0, 3.0, 8.0, 30.0]
@@ -87,7 +85,7 @@ def test_the_delta_of_each_epsilon_is_the_librarys(probability: float, sigma: fl
     assert ours.get_delta_for_epsilon(1.0) == pytest.approx(expected[3], rel=1e-9)
 
 
-def test_no_delta_is_below_0_where_rounding_would_make_it_so() -> None:
+def test_delta_is_at_least_infinity_mass() -> None:
     """The far tail of a Fourier transform is noise around 0: here −5e-18 at ε = 12.76, where all mass is 1e-15."""
     ours = pld.on_grid(0.1, 1.0, 1e-3).self_compose(50)
     deltas = ours.get_delta_for_epsilon(np.linspace(12.0, 16.3, 500).tolist())

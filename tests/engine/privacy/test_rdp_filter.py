@@ -1,4 +1,4 @@
-"""What several trainings cost together, against closed forms and the library's own conversion."""
+"""RDP filter and composition of several trainings, compared with closed forms and the library's conversion."""
 
 import dataclasses
 import math
@@ -28,17 +28,17 @@ def plan_of(examples: int, batch_size: int, sigma: float, steps: int) -> Privacy
 
 
 WHOLE = plan_of(100, 100, 20.0, 8)
-"""Without sampling: a step of order α costs α ÷ (2σ²)."""
+"""Without sampling: a step costs α ÷ (2σ²) at order α."""
 
 
-def test_the_orders_are_those_of_the_library() -> None:
+def test_orders_equal_dp_accounting() -> None:
     theirs = {order for order in RdpAccountant()._orders if order <= 512}
     assert list(rdp_filter.ORDERS) == sorted({*theirs, 64})
 
 
 @pytest.mark.parametrize("order", [1.1, 2.0, 7.5, 64, 512])
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-5), (100.0, 1e-2)])
-def test_the_allowance_is_what_the_library_turns_into_the_total(order: float, epsilon: float, delta: float) -> None:
+def test_capacity_converts_to_total_epsilon(order: float, epsilon: float, delta: float) -> None:
     allowance = RdpFilter(epsilon, delta, order).capacity
     if allowance < 0:
         assert rdp_privacy_accountant.compute_epsilon([order], [0.0], delta)[0] in (0.0, pytest.approx(math.inf))
@@ -47,7 +47,7 @@ def test_the_allowance_is_what_the_library_turns_into_the_total(order: float, ep
 
 
 @pytest.mark.parametrize("order", [2, 3, 8])
-def test_a_sampled_step_costs_its_binomial_sum(order: int) -> None:
+def test_cost_of_sampled_step_is_binomial_sum(order: int) -> None:
     """Mironov, Talwar and Zhang 2019: ln(Σ_k Binomial(α, q)[k] · exp(k(k − 1) ÷ 2σ²)) ÷ (α − 1)."""
     plan = plan_of(50, 10, 1.5, 6)
     q, sigma = 0.2, 1.5
@@ -62,7 +62,7 @@ def test_a_sampled_step_costs_its_binomial_sum(order: int) -> None:
     assert kept.cost(dataclasses.replace(plan, noise_multiplier=0.0)) == math.inf
 
 
-def test_a_filter_admits_up_to_its_allowance() -> None:
+def test_filter_admits_up_to_its_capacity() -> None:
     kept = RdpFilter(8.0, DELTA, 10.0)
     half = kept.capacity / 2
     assert kept.admits(half, half)
@@ -71,14 +71,14 @@ def test_a_filter_admits_up_to_its_allowance() -> None:
     assert not kept.admits(0.0, math.inf)
 
 
-def test_a_filter_stays_what_it_was() -> None:
+def test_filter_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         RdpFilter(8.0, DELTA, 10.0).epsilon = 9.0
 
 
 @pytest.mark.parametrize("total", [0.8, 2.0, 9.0])
-def test_the_order_is_the_one_at_which_most_trainings_fit(total: float) -> None:
-    """By closed form, over the orders of the library: (ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α)) ÷ (α ÷ 2σ²)."""
+def test_filter_for_takes_order_with_most_trainings(total: float) -> None:
+    """By closed form, over the library's orders: (ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α)) ÷ (α ÷ 2σ²)."""
 
     def fitting(order: float) -> float:
         allowance = total + (math.log(DELTA) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
@@ -90,9 +90,9 @@ def test_the_order_is_the_one_at_which_most_trainings_fit(total: float) -> None:
 
 
 def just_enough(steps: int) -> tuple[PrivacyPlan, RdpFilter]:
-    """A training and the smallest total that holds it, but for a last digit."""
+    """Return a training and the smallest total that admits it, up to the last digit."""
     plan, total = dataclasses.replace(WHOLE, steps=steps), 1.0
-    for _ in range(40):  # the order with the most room depends on the total
+    for _ in range(40):  # the best order depends on the total
         best = max(
             (RdpFilter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.capacity / f.cost(plan)
         )
@@ -100,7 +100,7 @@ def just_enough(steps: int) -> tuple[PrivacyPlan, RdpFilter]:
     return plan, best
 
 
-def test_a_total_has_to_hold_one_training_and_may_hold_no_more() -> None:
+def test_total_must_admit_one_training() -> None:
     exactly = [(plan, kept) for plan, kept in map(just_enough, range(12, 24)) if kept.capacity == kept.cost(plan)]
     assert exactly
     for plan, kept in exactly:
@@ -111,7 +111,7 @@ def test_a_total_has_to_hold_one_training_and_may_hold_no_more() -> None:
         filter_for(0.5, DELTA, dataclasses.replace(WHOLE, noise_multiplier=5.0))
 
 
-def test_trainings_together_are_one_gaussian_without_sampling() -> None:
+def test_composition_without_sampling_equals_gaussian() -> None:
     """μ² = Σ steps ÷ σ² (Dong, Roth and Su 2022)."""
     other = plan_of(50, 50, 8.0, 3)
     exact = gaussian_epsilon(math.sqrt(2 * 8 / 20**2 + 3 / 8**2), DELTA)
@@ -123,7 +123,7 @@ def test_trainings_together_are_one_gaussian_without_sampling() -> None:
     ) == rdp_composition([(WHOLE, 1)], DELTA)
 
 
-def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> None:
+def test_no_training_is_zero_and_no_noise_is_infinite() -> None:
     silent = dataclasses.replace(WHOLE, noise_multiplier=0.0)
     assert rdp_composition([], DELTA) == rdp_composition([(WHOLE, 0)], DELTA) == 0.0
     assert rdp_composition([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
@@ -132,14 +132,14 @@ def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> Non
 @pytest.mark.parametrize(
     ("sigmas", "width"), [((0.5, 4.0), 1e-4), ((0.25, 4.0), 4e-4), ((0.125, 0.25), 16e-4), ((0.4,), 1e-4 / 0.64)]
 )
-def test_the_grid_is_as_wide_as_the_least_noisy_asks_for(
+def test_grid_width_depends_on_smallest_noise(
     sigmas: tuple[float, ...], width: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest, asked = pld.on_grid, []
 
     def recording(probability: float, sigma: float, interval: float) -> object:
         asked.append((probability, sigma, interval))
-        return honest(1.0, 100.0, 1e-2)  # quickly
+        return honest(1.0, 100.0, 1e-2)  # for speed
 
     monkeypatch.setattr(pld, "on_grid", recording)
     rdp_composition([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)

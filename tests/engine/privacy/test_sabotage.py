@@ -1,5 +1,5 @@
-"""Private training broken on purpose, at its lowest seams and at the sizes that are used: each fault must turn the
-noise check red, and the honest runs beside them must not."""
+"""Sabotaged private training, at its lowest interfaces and realistic sizes: each fault must fail the noise check, and
+the correct runs must not."""
 
 import math
 import re
@@ -24,7 +24,7 @@ from tests.engine.privacy.runs_to_sabotage import CENTRAL, CLIP_NORM, FEDERATED,
 
 Patch = pytest.MonkeyPatch
 STEPS = {"bilstm": 64, "linear-1024": 40, "linear-4096": 12}
-"""How long a run may go on before a fault must have been found; the paper's has 4,388 steps, these 137 and 34."""
+"""Steps until a fault must be found; the paper's run has 4,388 steps, the others 137 and 34."""
 
 
 LINEAR_FIRST = {
@@ -36,11 +36,12 @@ LINEAR_FIRST = {
     "noise_cut_at_two_deviations",
     "the_plain_gradient_once_beside",
 }
-"""Faults that take the BiLSTM hundreds of steps to show: the linear tagger with batches of 1,024 shows them sooner."""
+"""Faults that the BiLSTM shows only after hundreds of steps: the linear tagger with batches of 1,024 shows them
+sooner."""
 
 
 def at_each_size(faults: Iterable[str]) -> list[Any]:
-    """Pair each fault with each size; the ones at which it is found later are marked as repeats."""
+    """Pair each fault with each size; sizes that find it later are marked as repeats."""
     return [
         pytest.param(
             fault,
@@ -54,13 +55,13 @@ def at_each_size(faults: Iterable[str]) -> list[Any]:
 
 
 def first_look(run: DPSGD) -> int:
-    """How many steps it takes until a sum is looked at."""
+    """Return the number of steps until the first close look at a sum."""
     assert run.monitor
     return next(step for step in range(run.plan.steps) if run.monitor.watch.looks_closely(step)) + 1
 
 
 @pytest.mark.parametrize("kind", CENTRAL)
-def test_an_honest_run_passes_and_is_measured(kind: str) -> None:
+def test_correct_run_passes_and_is_measured(kind: str) -> None:
     run = central(kind)
     found = checked(run, max(STEPS[kind], first_look(run)))
     assert not found.failed, found.faults
@@ -74,7 +75,7 @@ def test_an_honest_run_passes_and_is_measured(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["linear-4096"])
-def test_an_honest_whole_run_has_measured_each_weight(kind: str) -> None:
+def test_correct_complete_run_measures_each_weight(kind: str) -> None:
     run = central(kind)
     found = checked(run, run.plan.steps)
     assert not found.failed, found.faults
@@ -85,7 +86,7 @@ def test_an_honest_whole_run_has_measured_each_weight(kind: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", FEDERATED)
-def test_honest_clients_pass(mechanism: str) -> None:
+def test_correct_clients_pass(mechanism: str) -> None:
     for participants in (None, 8):
         run = federated(mechanism, participants=participants)
         found = verdict_of(run)
@@ -95,26 +96,26 @@ def test_honest_clients_pass(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("sigma", [20.0, 500.0])
-def test_an_honest_run_passes_where_the_noise_drives_the_weights_away(sigma: float) -> None:
+def test_correct_run_passes_with_very_large_noise(sigma: float) -> None:
     run = central("bilstm", noise_multiplier=sigma)
     run.optimiser = Optimiser(TrainingConfig(learning_rate=1.0), run.weights.size)
     found = checked(run, 30)
     assert not found.failed, found.faults
 
 
-def test_honest_runs_raise_no_false_alarm() -> None:
+def test_correct_runs_raise_no_false_alarm() -> None:
     for seed in range(8):
         found = checked(central("linear-1024", seed=seed), 4)
         assert not found.failed, found.faults
 
 
-def test_a_shuffled_run_that_says_so_passes() -> None:
+def test_declared_shuffling_passes() -> None:
     found = checked(central("linear-1024", sampling="shuffle"), 8)
     assert not found.failed
     assert found.batch_std_planned is None
 
 
-def test_noise_below_the_rounding_of_the_weights_is_called_unmeasurable() -> None:
+def test_noise_below_rounding_is_unmeasurable() -> None:
     found = checked(central("bilstm", noise_multiplier=1e-6), 4)
     assert found.noise_std is None
     assert not found.failed
@@ -128,7 +129,7 @@ Draws = Callable[[np.ndarray, np.ndarray, float], None]
 
 
 def noise_becomes(change: Callable[[np.ndarray, np.ndarray, float, Draws], np.ndarray]) -> Callable[[Patch], None]:
-    """Let what the generator adds be something else: change(noise, sum, std, draw) → noise; the sum is before it."""
+    """Replace the generator's noise: change(noise, sum, std, draw) → noise; the sum is without the noise."""
 
     def breaks(patch: Patch) -> None:
         honest = gaussian_sampler.add_normal
@@ -144,7 +145,7 @@ def noise_becomes(change: Callable[[np.ndarray, np.ndarray, float, Draws], np.nd
 
 
 def _of_before(weigh: Callable[[np.ndarray, np.ndarray | None, int], np.ndarray]) -> Callable[[Patch], None]:
-    """Noise that depends on the noise of the step before and on the number of the step."""
+    """Replace the noise by a function of the previous step's noise and of the step number."""
     kept: dict[str, Any] = {}
 
     def change(noise: np.ndarray, total: np.ndarray, std: float, honest: Draws) -> np.ndarray:
@@ -221,7 +222,7 @@ LONGER = {("noise_spares_the_sum", "bilstm"): 1024, ("no_noise_on_a_few_weights"
     ("noise_cut_at_two_deviations", "linear-4096"): 34,
     ("noise_cut_at_four_deviations", "bilstm"): 4096,
 }
-"""What is seen where all weights are looked at: every 137 steps of the BiLSTM's 4,388."""
+"""Steps for faults that are visible only if all weights are checked: every 137 steps of the BiLSTM's 4,388."""
 
 UNSEEN = {
     ("noise_cut_at_four_deviations", "linear-1024"),
@@ -229,9 +230,12 @@ UNSEEN = {
     ("one_sentence_in_each_sample", "linear-4096"),
     ("divided_by_the_actual_batch_size", "linear-4096"),
 }
-"""What so few draws cannot prove: 14 of the draws that are counted in a whole run are expected beyond four standard
-deviations; with q = 0.68 a sentence is in all of 34 samples with a chance of 3e-6, and there are 6,000; and such a
-batch differs from the expected one by 1 %, which is how much the wrong division changes the noise."""
+"""Undetectable with so few draws.
+
+Only 14 of the counted draws of a whole run are expected beyond four standard deviations. With q = 0.68, a sentence is
+in all of 34 samples with probability 3e-6, and there are 6,000. Such a batch differs from the expected one by 1 %, so
+the wrong division changes the noise by as much.
+"""
 
 
 @pytest.mark.parametrize(("fault", "kind"), at_each_size(NOISE))
@@ -266,7 +270,7 @@ def test_sabotage_of_one_weight_is_found(monkeypatch: Patch) -> None:
 
 
 def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> None:
-    """Keys that come again: only the step's number modulo 37 goes into them."""
+    """Keys recur: they depend only on the step number modulo 37."""
     honest, kept, number = gaussian_sampler.add_normal, {}, [-1]
 
     def broken(total: np.ndarray, key: np.ndarray, std: float) -> None:
@@ -297,7 +301,7 @@ def no_clipping(patch: Patch) -> None:
 
 
 def no_clipping_of_large_batches(patch: Patch) -> None:
-    """What the check of engine version 5 was blind to: it looked at 64 sentences at most."""
+    """Sabotage that the check of engine version 5 missed: it checked 64 sentences at most."""
     clipped_sum, gradient, whole = DPSGD.clipped_sum, CompiledBackend.clipped_gradient, [False]
 
     def marked(self: DPSGD, sentences: np.ndarray, *more: Any, **how: Any) -> Any:
@@ -325,7 +329,7 @@ def transitions_left_out_of_the_norm(patch: Patch) -> None:
 
 
 def _summed(patch: Patch, change: Callable[[Any, DPSGD, np.ndarray, np.ndarray], np.ndarray]) -> None:
-    """Let a sum be another one: change(clipped_sum, self, sentences, weights) → total."""
+    """Replace a sum: change(clipped_sum, self, sentences, weights) → total."""
     honest = DPSGD.clipped_sum
 
     def broken(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None, cut: Any = None) -> Any:
@@ -350,7 +354,7 @@ def _shortened(total: np.ndarray) -> np.ndarray:
 
 
 def microbatches_of_four(patch: Patch) -> None:
-    """The mean of four sentences' gradients is clipped, and the clipped means are added up."""
+    """Clip the mean gradient of four sentences, and sum the clipped means."""
 
     def change(honest: Any, self: DPSGD, sentences: np.ndarray, weights: np.ndarray) -> np.ndarray:
         pieces = [sentences[start : start + 4] for start in range(0, len(sentences), 4)]
@@ -425,7 +429,7 @@ SUMS = {
 
 
 @pytest.mark.parametrize(("fault", "kind"), at_each_size(SUMS))
-def test_sabotage_of_the_sum_is_found_where_it_is_looked_at(fault: str, kind: str, monkeypatch: Patch) -> None:
+def test_sabotage_of_the_sum_is_found_at_a_close_look(fault: str, kind: str, monkeypatch: Patch) -> None:
     SUMS[fault](monkeypatch)
     run = central(kind)
     found = checked(run, first_look(run))
@@ -434,9 +438,9 @@ def test_sabotage_of_the_sum_is_found_where_it_is_looked_at(fault: str, kind: st
 
 
 @pytest.mark.parametrize("kind", ["linear-1024", pytest.param("linear-4096", marks=pytest.mark.repeats)])
-def test_sabotage_of_large_batches_is_found_where_few_sentences_are_long(kind: str, monkeypatch: Patch) -> None:
-    """Where one sentence in a hundred is longer than C, those that are looked at alone are not, and only small groups
-    show it: in groups of more than 64 clipping would be left out as in the sum that they are held against."""
+def test_sabotage_of_large_batches_is_found_with_few_long_gradients(kind: str, monkeypatch: Patch) -> None:
+    """If one sentence in a hundred is longer than C, the sentences checked alone are not. Only small groups show the
+    fault: in groups of more than 64, clipping would be missing as in the sum compared with them."""
     run = central(kind)
     _, seen = run.clipped_sum(np.arange(run.plan.examples))
     bound = float(np.quantile(seen.norms, 0.99))
@@ -473,7 +477,7 @@ def divided_by_the_actual_batch_size(patch: Patch) -> None:
 
 
 def the_plain_gradient_once_beside(patch: Patch) -> None:
-    """What a wrong optimiser hook does: the sum is applied a second time, without noise."""
+    """Simulate a wrong optimiser hook: the sum is applied a second time, without noise."""
     noise, move, plain = dpsgd.add_gaussian_noise, Optimiser.move, [np.zeros(0)]
 
     def remembered(total: np.ndarray, random: KeyStream, std: float) -> None:
@@ -508,7 +512,7 @@ def test_sabotage_of_the_update_is_found(fault: str, kind: str, monkeypatch: Pat
 
 @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("fault", [None, "no_noise", "half_the_noise"])
-def test_sabotage_is_seen_through_each_optimiser(fault: str | None, optimiser: str, monkeypatch: Patch) -> None:
+def test_sabotage_is_found_with_each_optimiser(fault: str | None, optimiser: str, monkeypatch: Patch) -> None:
     if fault:
         NOISE[fault](monkeypatch)
     run = central("linear-1024")
@@ -516,7 +520,7 @@ def test_sabotage_is_seen_through_each_optimiser(fault: str | None, optimiser: s
     assert checked(run, 4).failed == bool(fault)
 
 
-def test_sabotage_of_weights_that_do_not_follow_adam_is_seen(monkeypatch: Patch) -> None:
+def test_sabotage_of_adam_weights_is_found(monkeypatch: Patch) -> None:
     move = Optimiser.move
 
     def broken(self: Optimiser, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
@@ -529,10 +533,8 @@ def test_sabotage_of_weights_that_do_not_follow_adam_is_seen(monkeypatch: Patch)
 
 
 @pytest.mark.parametrize(("optimiser", "moment"), [("momentum", "velocity"), ("adam", "square")])
-def test_sabotage_of_a_moment_that_the_sum_reaches_without_noise_is_seen(
-    optimiser: str, moment: str, monkeypatch: Patch
-) -> None:
-    """The weights follow the moments: the sum is in them before the step (Adam), or for the next one (momentum)."""
+def test_sabotage_of_a_moment_with_the_plain_sum_is_found(optimiser: str, moment: str, monkeypatch: Patch) -> None:
+    """The weights follow the moments: they contain the sum before the step (Adam), or for the next one (momentum)."""
     update, move, clean = DPSGD._update, Optimiser.move, np.zeros(0)
 
     def remembered(self: DPSGD, total: np.ndarray, step: int) -> None:
@@ -558,7 +560,7 @@ def test_sabotage_of_a_moment_that_the_sum_reaches_without_noise_is_seen(
 
 
 def _between(change: Callable[[DPSGD, np.ndarray], None]) -> Callable[[Patch], None]:
-    """Let something happen before each step but the first: change(self, gradient of 50 sentences without noise)."""
+    """Change something before each step but the first: change(self, gradient of 50 sentences without noise)."""
 
     def breaks(patch: Patch) -> None:
         honest = DPSGD.step
@@ -615,7 +617,7 @@ def shuffled_batches(patch: Patch) -> None:
 
 
 def shuffled_batches_of_random_size(patch: Patch) -> None:
-    """Binomial sizes, yet each sentence comes once before any comes twice."""
+    """Use binomial sizes, but repeat a sentence only after all others."""
     begun = [0]
 
     def change(self: DPSGD, sentences: np.ndarray, step: int) -> np.ndarray:
@@ -660,7 +662,7 @@ SAMPLES = {
 @pytest.mark.parametrize("kind", CENTRAL)
 @pytest.mark.parametrize("fault", SAMPLES)
 def test_sabotage_of_the_samples_is_found(fault: str, kind: str, monkeypatch: Patch) -> None:
-    """Gradients are left out here: what is sampled is looked at by itself, to the end of the run."""
+    """Gradients are skipped: the samples alone are checked, to the end of the run."""
     SAMPLES[fault](monkeypatch)
     run = central(kind)
     assert run.monitor
@@ -712,7 +714,7 @@ def updates_twice_as_long(patch: Patch) -> None:
 
 
 def the_server_joins_what_it_should_not_know(patch: Patch) -> None:
-    """Plain updates in place of the messages with their noise."""
+    """Use plain updates in place of the noisy messages."""
     from engine.federated.fedavg import Federation
 
     send = Federation._send
@@ -774,5 +776,5 @@ def test_sabotage_of_the_server_is_found(breaks: Callable[[Patch], None], monkey
     assert found.failed
 
 
-def test_sabotages_are_many() -> None:
+def test_there_are_at_least_30_sabotages() -> None:
     assert len(NOISE) + len(SUMS) + len(SAMPLES) >= 30

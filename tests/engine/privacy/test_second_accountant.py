@@ -1,6 +1,6 @@
-"""ε and the searched σ against an accountant that shares no code with the engine's.
+"""ε and the computed σ compared with an accountant that shares no code with the engine's.
 
-Covered: sampling probabilities from 0.001 to 1, σ from 0.5 to 20, one to 5,000 steps, δ from 1e-7 to 1e-4, ε up to
+Coverage: sampling probabilities from 0.001 to 1, σ from 0.5 to 20, one to 5,000 steps, δ from 1e-7 to 1e-4, ε up to
 about 60, and 284 without sampling.
 """
 
@@ -34,18 +34,18 @@ KNOWN = [
     (14_041, 32, 10, 5.0, 1e-5, 4388, 0.0937),
     (14_041, 32, 10, 2.0, 1e-6, 4388, 0.3202),
     (14_041, 32, 1, 1.0, 1e-5, 439, 0.2547),
-    # One client of 5, of 20, and good practice on one of 5.
+    # One client of 5, of 20, and recommended settings on one of 5.
     (2_808, 32, 10, 1.0, 1e-5, 878, 1.9783),
     (702, 32, 10, 1.0, 1e-5, 219, 4.5133),
     (2_808, 936, 10, 2.8, 1e-5, 30, 2.9880),
-    # The ladder's top.
+    # Recommended settings.
     (14_041, 1024, 10, 3.39, 1e-5, 137, 0.9998),
     (14_041, 1024, 10, 1.48, 1e-5, 137, 2.9963),
     (14_041, 1024, 10, 0.87, 1e-5, 137, 7.8310),
-    # The embedded corpus, whole and a twentieth.
+    # The embedded corpus, all of it and a twentieth.
     (4_400, 32, 10, 0.77, 1e-5, 1375, 2.9120),
     (220, 8, 2, 1.0, 1e-5, 55, 2.0533),
-    # A sentence a step, few sentences and steps, and no sampling at all.
+    # One sentence a step, few sentences and steps, and no sampling.
     (1_000, 1, 1, 1.0, 1e-4, 1000, 0.1122),
     (40, 8, 2, 3.0, 1e-7, 10, 1.2344),
     (32, 32, 7, 2.0, 1e-5, 7, 6.0724),
@@ -54,21 +54,23 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("examples", "batch_size", "epochs", "sigma", "delta", "steps", "expected"), KNOWN)
-def test_known_points(
+def test_epsilon_at_known_points(
     examples: int, batch_size: int, epochs: float, sigma: float, delta: float, steps: int, expected: float
 ) -> None:
     plan = plan_of(examples, batch_size, sigma, epochs, delta)
     assert plan.steps == steps
     found = epsilon(plan, steps)
     assert_priced(found, batch_size / examples, sigma, steps, delta)
-    # Half the last digit, and what the engine's grid adds where a step loses as little as at σ = 5.
+    # Half the last digit, and the addition by the engine's grid where a step loses as little as at σ = 5.
     assert expected - 6e-5 * max(1, expected) <= found <= expected * (1.005 if sigma == 5 else 1.0007) + 6e-5
 
 
 @st.composite
 def trainings(draw: st.DrawFn) -> tuple[int, int, float, int, float]:
-    """Sentences, batch size, σ, steps and δ, each spread evenly over its powers, by a seed since hypothesis by itself
-    prefers ends and round numbers; so many steps that ε stays below 60, or thereabouts."""
+    """Draw sentences, batch size, σ, steps and δ, each log-uniform, with steps that keep ε below about 60.
+
+    A seed determines them, since hypothesis by itself prefers limits and round numbers.
+    """
     random = Random(draw(st.integers(0, 10**6)))
 
     def spread(low: float, high: float) -> float:
@@ -87,7 +89,7 @@ def trainings(draw: st.DrawFn) -> tuple[int, int, float, int, float]:
 @example(training=(1000, 1, 20.0, 200, 1e-4))
 @example(training=(1000, 700, 20.0, 5000, 1e-7))
 @example(training=(20, 10, 0.5, 1, 1e-7))
-def test_any_training(training: tuple[int, int, float, int, float]) -> None:
+def test_epsilon_of_any_training(training: tuple[int, int, float, int, float]) -> None:
     examples, batch_size, sigma, steps, delta = training
     plan = PrivacyPlan(
         examples=examples,
@@ -102,9 +104,9 @@ def test_any_training(training: tuple[int, int, float, int, float]) -> None:
 
 
 @pytest.mark.parametrize(("share", "sigma", "delta"), [(0.5, 3.0, 1e-5), (0.01, 0.9, 1e-6), (0.1, 2.0, 1e-4)])
-def test_one_step_in_closed_form(share: float, sigma: float, delta: float) -> None:
-    """Removing a sentence: δ(ε) = q δ′(ln(1 + (e^ε − 1)/q)), δ′ of the step that takes all (Balle, Barthe and Gaboardi
-    2018, theorem 8)."""
+def test_one_step_equals_closed_form(share: float, sigma: float, delta: float) -> None:
+    """Removal of a sentence: δ(ε) = q δ′(ln(1 + (e^ε − 1)/q)), with δ′ of the full-batch step (Balle, Barthe and
+    Gaboardi 2018, theorem 8)."""
     whole = gaussian_by_mpmath(1 / sigma, delta / share)
     expected = math.log1p(share * math.expm1(whole))
     plan = plan_of(1000, round(1000 * share), sigma, delta=delta)
@@ -120,7 +122,7 @@ SEARCHED = [  # sentences, batch size, epochs, δ, target
 
 
 @pytest.mark.parametrize(("examples", "batch_size", "epochs", "delta", "target"), SEARCHED)
-def test_the_searched_noise_keeps_the_promise_and_a_hundredth_less_does_not(
+def test_noise_multiplier_for_is_smallest_to_a_hundredth(
     examples: int, batch_size: int, epochs: float, delta: float, target: float
 ) -> None:
     plan = plan_of(examples, batch_size, 1.0, epochs, delta)
@@ -134,8 +136,8 @@ def test_the_searched_noise_keeps_the_promise_and_a_hundredth_less_does_not(
 
 
 @pytest.mark.parametrize("setting", list(recommended_settings._KNOWN))
-def test_the_noise_that_recipes_know(setting: tuple[int, int, float]) -> None:
-    """To two decimals: a hundredth less costs more than was promised, up to the second accountant's own error."""
+def test_noise_of_recommended_settings_is_smallest(setting: tuple[int, int, float]) -> None:
+    """To two decimals: a hundredth less exceeds the target, up to the second accountant's own error."""
     sentences, batch_size, epochs = setting
     steps = round(epochs * sentences / batch_size)
     for target in (1.0, 3.0) if batch_size == 1024 else (3.0,):

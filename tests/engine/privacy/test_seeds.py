@@ -1,4 +1,4 @@
-"""Streams: the same name gives the same draws, another name others, and bits become uniform draws."""
+"""Streams: reproducible by name and keys, distinct otherwise, and uniform."""
 
 from dataclasses import FrozenInstanceError
 
@@ -9,7 +9,7 @@ from engine.seeds import KeyStream, Secrets, Seeds
 
 
 @pytest.mark.parametrize("streams", [Seeds(3), Secrets.seeded(3, "run")])
-def test_a_stream_is_its_name_and_keys(streams: Seeds | Secrets) -> None:
+def test_stream_depends_on_name_and_keys(streams: Seeds | Secrets) -> None:
     def draws(of: Seeds | Secrets, name: str = "noise", **keys: int) -> list[float]:
         return of.stream(name, **keys).random(4).tolist()
 
@@ -20,7 +20,7 @@ def test_a_stream_is_its_name_and_keys(streams: Seeds | Secrets) -> None:
     assert draws(streams.of(a=1).of(b=2)) == draws(streams.of(b=2).of(a=1))
 
 
-def test_secrets_are_those_of_a_seed_and_a_run_or_nobodys() -> None:
+def test_secrets_are_seeded_by_seed_and_run_or_drawn() -> None:
     assert Secrets.seeded(1, "a") == Secrets.seeded(1, "a")
     assert len({Secrets.seeded(1, "a"), Secrets.seeded(2, "a"), Secrets.seeded(1, "b")}) == 3
     assert Secrets.drawn() != Secrets.drawn()
@@ -32,20 +32,20 @@ STREAMS = [(Seeds(1), "seed"), (Secrets.drawn(), "entropy"), (KeyStream(b""), "k
 
 
 @pytest.mark.parametrize(("streams", "field"), STREAMS)
-def test_streams_cannot_be_changed(streams: object, field: str) -> None:
+def test_streams_are_immutable(streams: object, field: str) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(streams, field, 0)
 
 
-def test_what_noise_comes_from_is_in_no_message() -> None:
-    """A secret that is printed stands in logs and in what a fault tells."""
+def test_repr_hides_secrets() -> None:
+    """A printed secret ends up in logs and in error messages."""
     key = bytes(range(32))
     assert repr(key) not in repr(Secrets(key))
     assert repr(key) not in repr(Secrets(key).of(client=3))
     assert repr(key) not in repr(KeyStream(key))
 
 
-def test_a_key_stream_is_that_of_chacha20() -> None:
+def test_key_stream_equals_chacha20() -> None:
     """RFC 8439, appendix A.1, first vector: key, nonce and counter of zeros."""
     block = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
     words = np.frombuffer(block, dtype="<u8")

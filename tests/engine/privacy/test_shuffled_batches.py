@@ -1,5 +1,5 @@
-"""What fixed batches of a permutation cost, by counting: all permutations of a small corpus, all places of one sentence
-more, and the two distributions that an attacker would have to tell apart."""
+"""Privacy of fixed batches of a permutation, by enumeration: all permutations of a small corpus, all positions of an
+additional sentence, and the two distributions that an attacker must distinguish."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ Order = tuple[int, ...]
 
 
 class Fixed:
-    """A stream whose permutation is known."""
+    """A stream with a known permutation."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -33,14 +33,14 @@ class Fixed:
 
 
 def batches(order: Order, batch_size: int, number: int) -> list[set[int]]:
-    """An epoch's batches as training cuts them, and empty ones up to ``number`` of them."""
+    """Return the batches of an epoch as in training, padded with empty ones to ``number``."""
     taken = math.ceil(len(order) / batch_size)
     found = [shuffled_batch(Fixed(order), len(order), batch_size, step) for step in range(taken)]
     return [set(batch.tolist()) for batch in found] + [set()] * (number - taken)
 
 
 def coupled(order: Order, place: int) -> Order:
-    """With one sentence more, number n, at ``place``; who stood there moves to the end."""
+    """Insert one sentence, number n, at ``place``; the previous one there moves to the end."""
     n = len(order)
     return (*order, n) if place == n else (*order[:place], n, *order[place + 1 :], order[place])
 
@@ -52,7 +52,7 @@ def pairs(n: int) -> Iterator[tuple[Order, Order]]:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_the_coupling_gives_each_permutation_of_one_more_equally_often(n: int) -> None:
+def test_coupling_is_uniform_over_permutations(n: int) -> None:
     found = Counter(other for _, other in pairs(n))
     assert set(found) == set(itertools.permutations(range(n + 1)))
     assert set(found.values()) == {1}
@@ -61,8 +61,9 @@ def test_the_coupling_gives_each_permutation_of_one_more_equally_often(n: int) -
 @pytest.mark.parametrize(
     ("n", "batch_size", "squared"), [(4, 2, 5), (5, 2, 5), (5, 3, 5), (6, 3, 5), (4, 1, 5), (4, 5, 1), (3, 7, 1)]
 )
-def test_an_epoch_moves_by_root_five_at_most(n: int, batch_size: int, squared: int) -> None:
-    """Sums of vectors no longer than 1, the worst ones: two sums lie as far apart as their sets differ."""
+def test_sensitivity_of_an_epoch_is_at_most_root_five(n: int, batch_size: int, squared: int) -> None:
+    """Sums of vectors with norm at most 1, in the worst case: the distance of two sums is the size of the difference of
+    their sets."""
     number = math.ceil((n + 1) / batch_size)
     largest = 0
     for order, other in pairs(n):
@@ -75,9 +76,9 @@ def test_an_epoch_moves_by_root_five_at_most(n: int, batch_size: int, squared: i
 
 
 @pytest.mark.parametrize("sigma", [0.7, 2.0])
-def test_no_attacker_on_a_toy_sees_more_than_the_figure_allows(sigma: float) -> None:
-    """One sentence alone, or with another that pulls the other way, one a batch: the true δ at the ε that is claimed,
-    by summing two densities in float64, both ways."""
+def test_claimed_epsilon_bounds_true_delta_of_toy_example(sigma: float) -> None:
+    """One sentence alone, or with an opposite one, one per batch: the true δ at the claimed ε, by summing two densities
+    in float64, in both directions."""
     delta, axis = 1e-3, np.linspace(-8 * sigma - 1, 8 * sigma + 1, 1201)
     cell = (axis[1] - axis[0]) ** 2
 
@@ -97,5 +98,5 @@ def test_no_attacker_on_a_toy_sees_more_than_the_figure_allows(sigma: float) -> 
     )
     claimed = shuffled_epsilon(PrivacyPlan.from_config(config, 1), 1)
     assert true_delta(claimed) <= delta
-    # Not because there is nothing to see: as if only one batch moved by C, too much would be promised.
+    # The test has power: if only one batch moved by C, the guarantee would be violated.
     assert true_delta(gaussian_epsilon(1 / sigma, delta)) > delta

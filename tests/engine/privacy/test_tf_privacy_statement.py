@@ -1,4 +1,4 @@
-"""TensorFlow Privacy's statement: the same figures as ours, without TensorFlow."""
+"""TensorFlow Privacy's statement: equal to the engine's values, without TensorFlow."""
 
 import importlib.util
 import subprocess
@@ -15,17 +15,17 @@ PLAN = PrivacyPlan(
 )
 
 
-def test_it_says_what_renyi_accounting_says_here():
+def test_statement_equals_rdp_accounting():
     found = tf_privacy_statement.of(PLAN, 548)
     assert found.poisson == pytest.approx(epsilon(PLAN, 548, "rdp"), abs=0.001) == pytest.approx(2.98, abs=0.005)
-    # Once an epoch, ten epochs: ten Gaussian releases; Rényi accounting is a little above the exact figure.
+    # Once an epoch, ten epochs: ten Gaussian releases; Rényi accounting is slightly above the exact value.
     exact = gaussian_epsilon(10**0.5, 1e-5)
     assert exact < found.ordered < 1.1 * exact
     text = " ".join(found.text.split())
     assert all(part in text for part in ("14041 examples", "256 examples per iteration"))
 
 
-def test_tensorflow_is_not_loaded_for_it():
+def test_statement_does_not_load_tensorflow():
     code = (
         "import sys\n"
         "from engine.privacy import tf_privacy_statement as statement\n"
@@ -36,7 +36,7 @@ def test_tensorflow_is_not_loaded_for_it():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_where_it_is_not_installed_nothing_is_said(monkeypatch):
+def test_statement_is_none_without_the_package(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     tf_privacy_statement._module.cache_clear()
     assert tf_privacy_statement.of(PLAN, 548) is None

@@ -99,7 +99,7 @@ def check_fault(found: tuple[str, ...], *parts: str) -> None:
 
 
 def faults_with(name: str, place: Any, value: Any, *plans: PrivacyPlan, **kind: Any) -> tuple[str, ...]:
-    """Return the faults of a correct run with one faults_with statistic."""
+    """Return the faults of a correct run with one changed statistic."""
     watch, state = correct_run(*plans, **kind)
     state[name][place] = value
     return faults(watch, state)
