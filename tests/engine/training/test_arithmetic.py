@@ -1,4 +1,4 @@
-"""What the compiled layers compute with: in whole vectors, and alike whatever the processor's caches and threads."""
+"""Arithmetic of the compiled layers: vectorised, and independent of the processor's caches and threads."""
 
 import re
 from dataclasses import replace
@@ -28,8 +28,8 @@ def along(numbers, tanhs, squashed, half):
         squashed[j] = squash(numbers[j], half)
 
 
-def test_gates_are_right_and_computed_in_vectors():
-    """Python's own division looks whether it divides by zero, and no loop with that in it is vectorised."""
+def test_gates_are_accurate_and_vectorised():
+    """Python's own division checks for division by zero, which prevents vectorisation of a loop."""
     numbers = np.concatenate([np.linspace(-12, 12, 4001), [-1e30, 1e30, 0.0]]).astype(np.float32)
     tanhs, squashed = np.empty_like(numbers), np.empty_like(numbers)
     along(numbers, tanhs, squashed, np.float32(0.5))
@@ -58,8 +58,8 @@ def gradient(batch: Batch) -> tuple[bytes, bytes, bytes]:
     return found.total.tobytes(), found.parts.tobytes(), found.losses.tobytes()
 
 
-def test_a_gradient_is_the_same_to_the_last_digit_with_other_caches(batch):
-    """More tokens than are summed up at a time, so that all sizes cut the sums of the weights' gradient."""
+def test_gradient_is_bitwise_independent_of_cache_sizes(batch):
+    """More tokens than the summation block, so that every block size splits the sums of the weight gradient."""
     assert len(batch.places) > SUMMED
     expected = gradient(batch)
     try:
@@ -73,8 +73,8 @@ def test_a_gradient_is_the_same_to_the_last_digit_with_other_caches(batch):
 
 
 @pytest.mark.parametrize("rows", [1, 47, 48, 49, 200])
-def test_an_affine_map_is_its_product_added_to_the_bias_to_the_last_digit(rows: int):
-    """Many outputs, few of them in the last panel, and more inputs than are summed up at a time."""
+def test_affine_is_bitwise_product_plus_bias(rows: int):
+    """Many outputs, few of them in the last panel, and more inputs than the summation block."""
     random = np.random.default_rng(rows)
     shapes = ((rows, SUMMED + 3), (SUMMED + 3, 203), (203,))
     inputs, kernel, bias = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
@@ -85,9 +85,9 @@ def test_an_affine_map_is_its_product_added_to_the_bias_to_the_last_digit(rows: 
     np.testing.assert_allclose(found, inputs @ kernel + bias, atol=1e-3)
 
 
-def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_stands():
-    """More sentences than are dealt out and go side by side, of a number that neither divides; one has a vector that
-    is not finite, which the others do not see."""
+def test_norms_are_bitwise_independent_of_the_batch():
+    """More sentences than parallel parts, of a number that does not divide evenly. One has a vector that is not finite,
+    which must not affect the others."""
     random = np.random.default_rng(0)
     lengths = np.sort(random.integers(1, 20, 4 * PARTS * 2 + 5))[::-1].copy()
     tokens, bad = int(lengths.sum()), 20
@@ -119,8 +119,8 @@ def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_s
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("wanted", [slice(300, 500), slice(0, 3), slice(499, None), slice(None, None, 7), slice(None)])
-def test_some_columns_of_a_slope_are_the_same_to_the_last_digit_as_among_all(kind, wanted):
-    """Deeper than what is summed up at a time: a column of a narrow panel is rounded elsewhere than one of a whole."""
+def test_columns_of_product_are_bitwise_those_of_the_whole(kind, wanted):
+    """Deeper than the summation block: a column of a narrow panel is rounded elsewhere than one of a full panel."""
     random = np.random.default_rng(0)
     kernels, slopes = (
         random.standard_normal((2, 517, 800)).astype(kind),
@@ -136,14 +136,14 @@ def test_some_columns_of_a_slope_are_the_same_to_the_last_digit_as_among_all(kin
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_what_is_worked_out_once_for_a_word_has_the_digits_that_it_has_at_each_token(kind):
+def test_scores_with_shared_words_are_bitwise_equal(kind):
     random = np.random.default_rng(0)
     lengths = np.array([40, 17, 12, 5, 1])
     spellings = random.integers(0, 30, lengths.sum())
     words = random.standard_normal((20, 30)).astype(np.float32)
     letters = random.integers(1, NUMBER, (30, 9)).astype(np.int32)
     letters[np.arange(9) >= random.integers(0, 10, 30)[:, None]] = 0
-    places = random.integers(0, 20, lengths.sum())  # neither says what the other is
+    places = random.integers(0, 20, lengths.sum())  # neither determines the other
     tags = np.zeros(lengths.sum(), np.int32)
     shared = Batch(np.arange(5), words, places, tags, lengths, letters, spellings)
     own = replace(shared, words=shared.vectors, places=shared.each, characters=shared.spelt, spellings=shared.each)
@@ -155,7 +155,7 @@ def test_what_is_worked_out_once_for_a_word_has_the_digits_that_it_has_at_each_t
     assert np.array_equal(*both)
 
 
-def test_tokens_with_rows_of_their_own_learn_the_same_to_the_last_digit_as_where_rows_might_be_shared(batch):
+def test_gradient_with_own_rows_is_bitwise_equal(batch):
     shared = replace(batch, places=batch.places.copy())
     assert batch.places is not batch.each
     own = replace(batch)
@@ -170,7 +170,7 @@ def threads():
     numba.set_num_threads(before)
 
 
-def test_a_core_has_one_thread_unless_it_is_said_how_many(monkeypatch, threads, batch):
+def test_default_is_one_thread_per_core(monkeypatch, threads, batch):
     most = threads()
     one = Processor(name="Some Processor", cores=1, threads=2, first_cache=2**14, second_cache=2**19)
     monkeypatch.setattr(backend, "processor", lambda: one)

@@ -1,4 +1,4 @@
-"""The moving average of weights, against its definition."""
+"""The moving average of weights, compared with its definition."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from engine.training.averaging import Average
 
 
-def test_the_average_is_the_weighted_mean_of_the_followed_weights() -> None:
+def test_average_is_weighted_mean_of_followed_weights() -> None:
     weights = np.array([1.0, 10.0], np.float32)
     average = Average(0.75, weights)
     seen = []
@@ -18,7 +18,7 @@ def test_the_average_is_the_weighted_mean_of_the_followed_weights() -> None:
     assert average.weights == pytest.approx(np.average(seen, axis=0, weights=shares), rel=1e-6)
 
 
-def test_its_digits_are_those_of_single_precision_operations_one_after_the_other() -> None:
+def test_average_is_bitwise_equal_to_float32_operations() -> None:
     random = np.random.default_rng(0)
     weights = random.standard_normal(10_000).astype(np.float32)
     average, expected = Average(0.98, weights), np.zeros_like(weights)
@@ -29,7 +29,7 @@ def test_its_digits_are_those_of_single_precision_operations_one_after_the_other
     assert np.array_equal(average.state["average"], expected)
 
 
-def test_the_average_equals_the_weights_initially_and_without_decay() -> None:
+def test_average_equals_weights_initially_and_without_decay() -> None:
     weights = np.ones(3, np.float32)
     assert Average(0.9, weights).weights is weights
     plain = Average(0.0, weights)
@@ -38,7 +38,7 @@ def test_the_average_equals_the_weights_initially_and_without_decay() -> None:
     assert plain.state == {}
 
 
-def test_the_average_resumes_from_its_state() -> None:
+def test_average_resumes_from_its_state() -> None:
     weights = np.array([2.0], np.float32)
     first = Average(0.5, weights)
     first.follow()

@@ -1,4 +1,4 @@
-"""Both back ends against independent gradients: Keras's own layers, one sentence at a time, in float64."""
+"""Both back ends compared with independent gradients: Keras layers, one sentence at a time, in float64."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ TAGGERS = {
         DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 4), BidirectionalLSTM(8, 3), Dense(6, TAGS)), Softmax(TAGS)
     ),
 }
-"""Each layer and each head, the layers also where they are not the lowest, and a graph."""
+"""Each layer and each head, layers also above the lowest position, and a graph."""
 TAGGERS["branches"] = Tagger(
     DIMENSIONS,
     (
@@ -96,7 +96,8 @@ TAGGERS["some values learn"] = Tagger(
     ),
     CRF(TAGS),
 )
-"""What has no weights passes features on between two that learn; two read it, in more columns than a panel has."""
+"""Layers without weights pass features between two trained layers; two layers read them, in more columns than a panel
+has."""
 TAGGERS["some scores learn"] = Tagger(
     DIMENSIONS,
     (
@@ -120,7 +121,7 @@ class Unheard(Tanh):
 
 LENGTHS = np.array([9, 6, 4, 2, 1])
 LONG = np.array([40, 1])
-"""With so few weights the norm of a sentence this long is found from the whole gradient, not from Gram matrices."""
+"""With so few weights, the norm of a sentence this long comes from the whole gradient, not from Gram matrices."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Case:
 
     @property
     def relative(self) -> float:
-        """Error that is allowed, relative to the largest number of the layer, sentence or loss."""
+        """Allowed error, relative to the largest number of the layer, sentence or loss."""
         return 1e-9 if self.precision is np.float64 else 3e-5
 
     def __str__(self) -> str:
@@ -146,7 +147,7 @@ class Case:
 
 
 BOTH_LOSSES = ("tddl", "crf")
-"""Taggers with which TensorFlow's back end computes the summed loss too: the division is not the layers' own."""
+"""Taggers for which TensorFlow's back end computes the summed loss too: the division is outside the layers."""
 COMPILED = [
     pytest.param(Case("compiled", name, mean, precision), marks=marks)
     for precision, marks in ((np.float32, ()), (np.float64, pytest.mark.repeats))
@@ -158,8 +159,8 @@ CASES = [
     *(Case("tensorflow", name, False, np.float64) for name in BOTH_LOSSES),
     *COMPILED,
 ]
-"""The compiled back end is tested in the precision that runs use, whose code set-up has compiled. In float64, which
-takes two minutes to compile, its formulas are tested again where they changed."""
+"""The compiled back end is tested in the precision of runs, whose code set-up has compiled. Its formulas are tested
+again in float64, which takes two minutes to compile, only where they changed."""
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
@@ -174,7 +175,7 @@ def tagger(case: Case) -> Tagger:
 
 @pytest.fixture(scope="module")
 def backend(case: Case) -> Backend:
-    """One contract, every implementation."""
+    """Return each implementation of the interface."""
     if case.kind == "tensorflow":
         return TensorFlowBackend(case.tagger, mean=case.mean, dtype=case.precision)
     return CompiledBackend(case.tagger, mean=case.mean)
@@ -185,20 +186,21 @@ def in_precision(case: Case, batch: Batch) -> Batch:
 
 
 def assert_close(case: Case, found: np.ndarray, expected: np.ndarray, *, least: float = 0.0) -> None:
-    """Each number within the case's error of the largest one. least: what the largest one counts as at least."""
+    """Check that each number is within the case's error of the largest one; ``least`` is a lower limit of the largest
+    one."""
     largest = max(float(np.abs(expected).max(initial=0)), least)
     np.testing.assert_allclose(found, expected, rtol=0, atol=case.relative * largest)
 
 
 def assert_layers_close(case: Case, found: np.ndarray, expected: np.ndarray) -> None:
-    """Layer by layer, since the gradient of one may be a thousand times as long as that of another."""
+    """Compare layer by layer, since the gradient of one may be a thousand times as long as that of another."""
     assert found.shape == expected.shape
     for part in case.tagger.slices:
-        # Rounding of what goes into a layer is relative to the whole.
+        # Rounding of a layer's input is relative to the whole.
         assert_close(case, found[part], expected[part], least=1e-3 * float(np.abs(expected).max()))
 
 
-def test_a_layer_that_the_compiled_back_end_does_not_know_is_refused_in_a_sentence() -> None:
+def test_compiled_backend_rejects_unknown_layers() -> None:
     with pytest.raises(InvalidConfig, match=r"“Tanh” .*TensorFlow"):
         CompiledBackend(stack(DIMENSIONS, (Dense(DIMENSIONS, TAGS), Unheard(TAGS)), CRF(TAGS)))
 
@@ -225,7 +227,7 @@ def batch_with(lengths: np.ndarray) -> Batch:
 
 
 def left_out(tagger: Tagger, batch: Batch) -> np.ndarray:
-    """What all dropouts multiply with, side by side, [N, …]; at least one column, since Keras wants some."""
+    """Return the factors of all dropouts side by side, [N, …], plus one column, since Keras requires at least one."""
     each = [
         batch.kept(number, layer.size, layer.rate, np.float64)
         for number, layer in enumerate(tagger.layers)
@@ -241,7 +243,7 @@ def batch(case: Case) -> Batch:
 
 @lru_cache
 def keras_model(tagger: Tagger) -> tf.keras.Model:
-    """The layers below the head in Keras's own, with the tagger's weights."""
+    """Build the layers below the head in Keras, with the tagger's weights."""
     layers = tf.keras.layers
     tf.keras.backend.set_floatx("float64")
     try:
@@ -256,7 +258,7 @@ def keras_model(tagger: Tagger) -> tf.keras.Model:
             hidden = read[0] if len(read) == 1 else layers.Concatenate()(read)
             layer, own = node.layer, None
             if isinstance(layer, BidirectionalLSTM):
-                # The cell by itself: ``LSTM`` would write a graph for each length of a sentence.
+                # The cell alone: ``LSTM`` would write a graph for each sentence length.
                 own = layers.Bidirectional(layers.RNN(layers.LSTMCell(layer.size), return_sequences=True))
             elif isinstance(layer, Window):
                 own = layers.Lambda(partial(neighbours, shape=layer))
@@ -275,21 +277,21 @@ def keras_model(tagger: Tagger) -> tf.keras.Model:
         model = tf.keras.Model([given, letters, kept], known[tagger.nodes[-1].name])
         for own, views in zip(made, tagger.views(weights_of(tagger))[:-1], strict=True):
             own.set_weights(list(views.values()))
-        model.ours = made  # Keras lists weights as it pleases
+        model.ours = made  # Keras lists weights in its own order
         return model
     finally:
         tf.keras.backend.set_floatx("float32")
 
 
 class Pooled(tf.keras.layers.Layer):
-    """A character pool in Keras's own layers, with the letters of one sentence [1, T, 5] word by word."""
+    """A character pool in Keras layers, with the letters of one sentence [1, T, 5] word by word."""
 
     def __init__(self, shape: CharacterPool) -> None:
         super().__init__()
         self.shape = shape
         ours = [0, *(side for near in range(1, shape.reach + 1) for side in (-near, near))]
         self.order = np.argsort(ours)
-        """Ours have a letter itself before its neighbours, the nearest first; Keras goes from left to right."""
+        """The engine puts a letter before its neighbours, the nearest first; Keras goes from left to right."""
         self.embedding = tf.keras.layers.Embedding(shape.characters, shape.size)
         self.convolution = tf.keras.layers.Conv1D(shape.outputs, 2 * shape.reach + 1, padding="same")
         self.embedding.build(None)
@@ -300,7 +302,7 @@ class Pooled(tf.keras.layers.Layer):
         super().set_weights([table, kernel.reshape(-1, self.shape.size, self.shape.outputs)[self.order], bias])
 
     def call(self, letters: tf.Tensor) -> tf.Tensor:
-        """[1, T, 5] → [1, T, outputs]."""
+        """Map [1, T, 5] to [1, T, outputs]."""
         real = tf.cast(letters[0] > 0, tf.float64)[:, :, None]
         values = tf.tanh(self.convolution(self.embedding(letters[0]) * real))
         largest = tf.reduce_max(values - 10 * (1 - real), 1)
@@ -308,7 +310,7 @@ class Pooled(tf.keras.layers.Layer):
 
 
 def in_our_order(layer: tf.keras.layers.Layer, gradients: list[tf.Tensor]) -> list[np.ndarray]:
-    """The gradients of a layer's weights, flat, as they stand in the flat vector."""
+    """Return the gradients of a layer's weights, flat and in the order of the flat vector."""
     dense = [tf.convert_to_tensor(each).numpy() for each in gradients]
     if isinstance(layer, Pooled):
         table, kernel, bias = dense
@@ -317,19 +319,19 @@ def in_our_order(layer: tf.keras.layers.Layer, gradients: list[tf.Tensor]) -> li
 
 
 def neighbours(tokens: tf.Tensor, shape: Window) -> tf.Tensor:
-    """What a window shows of one sentence [1, T, I], neighbour by neighbour."""
+    """Return the output of a window for one sentence [1, T, I], neighbour by neighbour."""
     known, found = tokens[0, :, : shape.copied], [tokens[0]]
     for near in range(1, shape.reach + 1):
         gone = tf.zeros_like(known[:near])
         size = tf.shape(known)[0]
         left, right = tf.concat([gone, known], 0)[:size], tf.concat([known, gone], 0)[-size:]
-        # Of a sentence shorter than the reach nothing is left over.
+        # A sentence shorter than the reach has no neighbours here.
         found += [left, right]
     return tf.concat(found, 1)[None]
 
 
 def enumerated_loss(scores: tf.Tensor, transitions: tf.Tensor, tags: np.ndarray) -> tf.Tensor:
-    """The chain's negative log-likelihood by its definition: every sequence of tags is scored."""
+    """Compute the chain's negative log-likelihood by its definition: score every sequence of tags."""
     sequences = np.array(list(itertools.product(range(TAGS), repeat=len(tags))))
     return tf.reduce_logsumexp(_sequence_scores(scores, transitions, sequences)) - tf.reduce_sum(
         _sequence_scores(scores, transitions, tags[None])
@@ -343,7 +345,8 @@ def _sequence_scores(scores: tf.Tensor, transitions: tf.Tensor, sequences: np.nd
 
 
 def forward_backward(scores: np.ndarray, transitions: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """log Z, the tags' marginals [L, K] and the pairs' [L − 1, K, K], by the textbook's two passes with rescaling."""
+    """Return log Z, the marginals of tags [L, K] and of pairs [L − 1, K, K], by the standard two passes with
+    rescaling."""
     length = len(scores)
     potentials, step = np.exp(scores - scores.max(1, keepdims=True)), np.exp(transitions)
     alpha, beta, scale = np.zeros_like(scores), np.ones_like(scores), np.zeros(length)
@@ -361,7 +364,7 @@ def forward_backward(scores: np.ndarray, transitions: np.ndarray) -> tuple[float
 
 @lru_cache
 def single_gradients(tagger: Tagger, mean: bool, lengths: tuple[int, ...]) -> tuple[list, list]:
-    """Each sentence's whole gradient by a backward pass of its own, and its loss."""
+    """Return each sentence's whole gradient by a separate backward pass, and its loss."""
     weights, batch = weights_of(tagger), batch_with(np.array(lengths))
     model, gradients, losses = keras_model(tagger), [], []
     kept = left_out(tagger, batch)
@@ -404,7 +407,7 @@ def _chain_loss(scores: tf.Tensor, transitions: tf.Tensor, tags: np.ndarray) -> 
     return _chain_loss_of(scores, transitions, tf.constant(tags))
 
 
-def test_the_two_independent_chains_agree() -> None:
+def test_independent_chain_losses_agree() -> None:
     random = np.random.default_rng(3)
     scores, transitions = 3 * random.standard_normal((5, TAGS)), 2 * random.standard_normal((TAGS, TAGS))
     tags = random.integers(0, TAGS, 5)
@@ -417,8 +420,8 @@ def test_the_two_independent_chains_agree() -> None:
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), atol=1e-12)
 
 
-def test_scores_are_kerass_own(case: Case, backend: Backend, tagger: Tagger, weights: np.ndarray, batch: Batch) -> None:
-    """Of all values: nothing is left out in prediction."""
+def test_scores_equal_keras(case: Case, backend: Backend, tagger: Tagger, weights: np.ndarray, batch: Batch) -> None:
+    """All values are used: prediction has no dropout."""
     model, exact, scores = keras_model(tagger), batch_with(LENGTHS), backend.scores(weights, batch)
     kept = np.ones_like(left_out(tagger, exact))
     for start, length in zip(exact.offsets, exact.lengths, strict=True):
@@ -434,7 +437,7 @@ def test_clipped_sum_equals_a_loop_over_single_sentences(
 ) -> None:
     singles, losses = single_gradients(tagger, case.mean, tuple(lengths))
     norms = np.array([np.linalg.norm(gradient) for gradient in singles])
-    # Where the chain alone learns, a sentence of one word has no gradient.
+    # If only the chain is trained, a sentence of one word has no gradient.
     clip = float(np.quantile(norms[norms > 0], quantile)) * (0.9 if quantile < 1 else 1.1)
     expected = np.sum([g * min(1.0, clip / max(norm, 1e-300)) for g, norm in zip(singles, norms, strict=True)], axis=0)
     found = backend.clipped_gradient(weights, in_precision(case, batch_with(lengths)), clip)
@@ -460,7 +463,7 @@ def test_no_sentence_contributes_more_than_the_clip_norm(
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, LONG], ids=["short", "long"])
-def test_clipping_layer_by_layer_equals_a_loop_over_single_sentences(
+def test_per_layer_clipping_equals_a_loop_over_single_sentences(
     case: Case, backend: Backend, tagger: Tagger, weights: np.ndarray, lengths: np.ndarray
 ) -> None:
     singles, _ = single_gradients(tagger, case.mean, tuple(lengths))
@@ -494,10 +497,10 @@ def test_tensorflow_in_float32_agrees_with_float64(name: str) -> None:
 
 @pytest.mark.parametrize("clip_norm", [None, 0.3])
 @pytest.mark.parametrize("case", COMPILED, ids=str, indirect=True)
-def test_a_gradient_without_dropout_is_the_same_in_both_back_ends(
+def test_gradient_without_dropout_is_equal_in_both_backends(
     case: Case, backend: Backend, clip_norm: float | None
 ) -> None:
-    """Where dropout does not draw, words and spellings are computed once, and meet in what is read side by side."""
+    """Without dropout, words and spellings are computed once, and are combined in the layers that read both."""
     exact = replace(batch_with(LENGTHS), chances=None)
     expected = reference(case.name, case.mean).clipped_gradient(weights_of(case.tagger), exact, clip_norm)
     single = in_precision(case, exact)
@@ -512,7 +515,7 @@ def reference(name: str, mean: bool) -> TensorFlowBackend:
     return TensorFlowBackend(TAGGERS[name], mean=mean, dtype=np.float64)
 
 
-def test_a_non_finite_sentence_is_seen_in_its_norm(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
+def test_norm_of_non_finite_sentence_is_nan(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     words, places = np.vstack([batch.words, np.full(DIMENSIONS, np.nan)]), batch.places.copy()
     places[batch.offsets[2]] = len(words) - 1
     found = backend.clipped_gradient(weights, replace(batch, words=words, places=places), 0.3)
@@ -520,7 +523,7 @@ def test_a_non_finite_sentence_is_seen_in_its_norm(backend: Backend, weights: np
     assert np.isfinite(np.delete(found.norms, 2)).all()
 
 
-def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
+def test_extreme_scores_neither_overflow_nor_underflow() -> None:
     tagger = TAGGERS["linear-crf"]
     weights = (300.0 * np.random.default_rng(4).standard_normal(tagger.size)).astype(np.float32)
     batch = in_precision(Case("compiled", "linear-crf", True, np.float32), batch_with(LENGTHS))

@@ -1,4 +1,4 @@
-"""Batches without padding hold exactly what was asked for."""
+"""Batches without padding contain exactly the requested sentences."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def split_of(lengths: list[int]) -> EncodedSplit:
     )
 
 
-def test_sentences_stand_one_after_another_the_longest_first() -> None:
+def test_sentences_are_concatenated_longest_first() -> None:
     split = split_of([3, 5, 1, 5, 2])
     batch = batch_of(split, TABLE, np.array([2, 1, 3, 3]))
     assert batch.sentences.tolist() == [1, 3, 3, 2]
@@ -35,7 +35,7 @@ def test_sentences_stand_one_after_another_the_longest_first() -> None:
         np.testing.assert_array_equal(batch.tags[start : start + length], split.tags[where])
 
 
-def test_padding_is_zero_and_some_sentences_can_be_left_out() -> None:
+def test_padding_is_zero_and_where_selects_sentences() -> None:
     batch = batch_of(split_of([3, 5, 1]), TABLE, np.arange(3))
     padded = batch.padded(batch.vectors)
     assert padded.shape == (3, 5, 7)
@@ -46,7 +46,7 @@ def test_padding_is_zero_and_some_sentences_can_be_left_out() -> None:
     np.testing.assert_array_equal(fewer.vectors, np.vstack([batch.vectors[:5], batch.vectors[8:]]))
 
 
-def test_physical_batches_hold_exactly_what_was_sampled() -> None:
+def test_physical_batches_contain_exactly_the_sample() -> None:
     lengths = [1, 5, 9000, 3, 700, 800, 2] * 3 + [4] * 5000
     sampled = np.concatenate([[0, 2, 3, 9, 16, 11, 12, 4], np.arange(30, 4000)])
     batches = list(physical_batches(split_of(lengths), TABLE, sampled))
@@ -58,8 +58,8 @@ def test_physical_batches_hold_exactly_what_was_sampled() -> None:
 
 
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_each_token_has_the_characters_of_its_word(own_rows: bool) -> None:
-    """Also of words that have one row, since the vectors do not know them."""
+def test_tokens_have_the_characters_of_their_words(own_rows: bool) -> None:
+    """Also for words that share a row, since the word vectors do not include them."""
     split, spelling = split_of([3, 5, 1, 5, 2]), np.arange(60, dtype=np.uint8).reshape(12, 5)
     forms = np.random.default_rng(4).integers(0, 12, 16).astype(np.int32)
     rows = np.arange(16, dtype=np.int32) if own_rows else np.minimum(forms, 6)

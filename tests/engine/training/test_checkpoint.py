@@ -30,14 +30,14 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut"])
-def test_damaged(tmp_path: Path, content: bytes) -> None:
+def test_damaged_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "checkpoint.npz"
     path.write_bytes(content)
     with pytest.raises(StoreError, match="cannot be read"):
         Checkpoint.load(path)
 
 
-def test_cut_short(tmp_path: Path) -> None:
+def test_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
     checkpoint().save(path)
     path.write_bytes(path.read_bytes()[:-40])

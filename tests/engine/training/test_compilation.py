@@ -1,4 +1,4 @@
-"""What set-up compiles is all that a run needs, and it is compiled once."""
+"""Set-up compiles all functions of a run, and compiles them once."""
 
 import json
 import os
@@ -45,10 +45,10 @@ CONFIGURATIONS = (
     {"tagger": "linear-softmax", "features": "shapes", "window": 1, "well_formed": True},
     {"tagger": "mlp-crf", "features": "shapes", "window": 1, "optimiser": "adam"},
 )
-"""Each layer and each head, one run after another in a process of their own."""
+"""Each layer and each head, one run after another in a separate process."""
 
 
-def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings) -> None:
+def test_runs_compile_nothing_after_set_up(trained_settings) -> None:
     here = os.environ | {"EPSILON_HOME": str(trained_settings.home)}
     command = [sys.executable, "-c", CODE, json.dumps(CONFIGURATIONS)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=here, check=True)
@@ -56,19 +56,19 @@ def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings) -> None:
     assert len(lines) == len(CONFIGURATIONS)
     for fields, line in zip(CONFIGURATIONS, lines, strict=True):
         before, after = map(int, line.split())
-        assert before > 10  # the kernels that Python calls; those inside them are loaded with them
+        assert before > 10  # the kernels called from Python; they include those that they call
         assert after == before, fields
 
 
 @pytest.fixture
 def stamp(tmp_path, monkeypatch) -> None:
-    """Nothing is compiled yet, and no process compiles."""
+    """Start with nothing compiled and no compiling process."""
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     monkeypatch.setattr(compile_cache, "_STAMP", tmp_path / "__pycache__" / "compiled")
     monkeypatch.setattr(compile_cache, "_BEGUN", tmp_path / "__pycache__" / "compiling")
 
 
-def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits(stamp, monkeypatch) -> None:
+def test_concurrent_runs_compile_once(stamp, monkeypatch) -> None:
     begun, waits = threading.Event(), threading.Event()
     compiled, said = [], []
 
@@ -95,7 +95,7 @@ def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits
     assert all(part in waits_for for part in ("waiting", "another process"))
 
 
-def test_a_run_compiles_for_itself_in_a_read_only_environment(stamp, monkeypatch, tmp_path) -> None:
+def test_run_compiles_in_a_read_only_environment(stamp, monkeypatch, tmp_path) -> None:
     (tmp_path / "locks").write_text("no folder")
     compiled: list[object] = []
     monkeypatch.setattr(compilation, "compile_everything", compiled.append)
@@ -112,7 +112,8 @@ def test_changed_code_is_recompiled(stamp, monkeypatch) -> None:
 
 
 def test_begin_removes_stale_code_and_keeps_interrupted_work(stamp, monkeypatch, tmp_path) -> None:
-    """Numba would load a function whose own source is as it was, with those that it calls as they were."""
+    """Numba would load a function whose own source is unchanged, together with old versions of the functions that it
+    calls."""
     monkeypatch.setattr(compile_cache, "_ENGINE", tmp_path)
     monkeypatch.setattr(compile_cache, "digest", lambda: "these sources")
     older = tmp_path / "training" / "__pycache__"
@@ -130,9 +131,9 @@ def test_begin_removes_stale_code_and_keeps_interrupted_work(stamp, monkeypatch,
 
 
 class TestCount:
-    """How far compiling is, by Numba's own events."""
+    """Progress of the compilation, by Numba's events."""
 
-    def test_each_function_counts_once_it_is_there(self, monkeypatch) -> None:
+    def test_each_function_is_counted_when_compiled(self, monkeypatch) -> None:
         inner = njit(lambda x: x + 1)
         outer = njit(lambda x: inner(x) + 1)
         module = types.ModuleType("engine.made_up")

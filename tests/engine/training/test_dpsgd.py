@@ -1,4 +1,4 @@
-"""What a step does with gradients: noise once, division by the expected batch size, non-finite sentences left out."""
+"""A step's use of gradients: noise once, division by the expected batch size, non-finite sentences excluded."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ TAGGER = stack(7, (BidirectionalLSTM(7, 5), Dense(10, 4)), Softmax(4))
 
 
 class FixedGradients:
-    """Every sentence's gradient is its own vector, so that sums can be worked out by hand."""
+    """Every sentence's gradient is a fixed vector, so that sums can be computed by hand."""
 
     def __init__(self, gradients: np.ndarray) -> None:
         self.gradients = gradients
@@ -92,7 +92,7 @@ def _stepped(gradients: np.ndarray, seed: int) -> DPSGD:
 
 
 def noise_of(step: int, sigma: float = 1.3, clip: float = 0.7, seed: int = 3) -> np.ndarray:
-    """What a step adds beyond the clipped sum, in units of σ·C: the gradients here are zero."""
+    """Return the addition to the clipped sum in units of σ·C: the gradients here are zero."""
     plan = plan_of(8, 4, noise_multiplier=sigma, clip_norm=clip)
     sgd = learner(np.full((8, SIZE), 1e-30), plan, seed=seed)
     sgd.step(step)
@@ -120,7 +120,7 @@ def test_a_private_plan_refuses_shared_streams() -> None:
     DPSGD(FixedGradients(np.ones((8, SIZE))), plan_of(8, 4), *parts)
 
 
-def test_a_sentence_with_a_non_finite_gradient_counts_for_nothing() -> None:
+def test_non_finite_gradient_is_excluded() -> None:
     gradients = np.eye(6)
     gradients[2] = np.nan
     sgd = learner(gradients, plan_of(6, 6, clip_norm=1.0))
@@ -135,7 +135,7 @@ def test_non_finite_weights_end_the_run_with_the_step() -> None:
         sgd.step(0)
 
 
-def test_no_noise_and_a_huge_clip_norm_is_plain_sgd() -> None:
+def test_no_noise_and_large_clip_norm_is_plain_sgd() -> None:
     tagger = TAGGER
     start = tagger.initial_weights(np.random.default_rng(0))
     split = split_of([5, 2, 8, 3, 3, 6])
@@ -152,7 +152,7 @@ def test_no_noise_and_a_huge_clip_norm_is_plain_sgd() -> None:
     assert np.abs(results[0] - start).max() > 1e-3
 
 
-def test_cutting_a_sampled_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splitting_a_sampled_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = TAGGER
     split, weights = split_of([4, 9, 2, 7, 5, 5]), tagger.initial_weights(np.random.default_rng(0))
     totals = []
@@ -175,14 +175,14 @@ def test_an_empty_sample_still_gets_its_noise() -> None:
     assert stats.kstest(-sgd.weights, "norm").pvalue > 0.01
 
 
-def test_predictions_stand_in_the_order_of_the_split() -> None:
+def test_predictions_are_in_the_order_of_the_split() -> None:
     split = split_of([4, 1, 9, 3])
     decoder = Decoder(("O", "B-X", "I-X", "B-Y"), well_formed=False)
     found = predict(FixedGradients(np.eye(4)), decoder, np.zeros(1), None, split, TABLE, lambda: None)
     np.testing.assert_array_equal(found, split.tags)
 
 
-def test_scores_that_are_not_finite_are_never_read_as_tags() -> None:
+def test_non_finite_scores_are_refused() -> None:
     backend = CompiledBackend(TAGGER)
     weights = np.full(TAGGER.size, 3e38, dtype=np.float32)
     decoder = Decoder(("O", "B-X", "I-X", "B-Y"), well_formed=False)

@@ -1,4 +1,4 @@
-"""Which values dropout leaves out: the draws, against the same in whole numbers of Python."""
+"""Dropout masks, compared with the same draws in Python integers."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def mixed(value: int) -> int:
 
 
 def pieces(chance: int, tokens: int, width: int) -> list[list[int]]:
-    """Numbers of 16 bits, four from a draw, and a new draw for each token."""
+    """Return numbers of 16 bits, four per draw, with a new draw for each token."""
     state, found = mixed(chance), []
     for _ in range(tokens):
         line: list[int] = []
@@ -40,7 +40,7 @@ def test_dropped_values_match_the_draws(kind: type, width: int, rate: float) -> 
     np.testing.assert_array_equal(found, np.where(drawn >= border, kind(2**16 / (2**16 - border)), kind(0)))
 
 
-def test_a_sentence_draws_from_the_step_and_its_number() -> None:
+def test_chances_depend_on_step_and_sentence() -> None:
     sentences = np.array([0, 3, 2**40])
     expected = [mixed(77 ^ mixed(int(number) * 0x9E3779B97F4A7C15 % WORD)) for number in sentences]
     assert chances_of(77, sentences).tolist() == expected

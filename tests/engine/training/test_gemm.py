@@ -1,4 +1,4 @@
-"""The matrix products of the compiled back end, against NumPy in float64."""
+"""The matrix products of the compiled back end, compared with NumPy in float64."""
 
 import math
 
@@ -23,17 +23,17 @@ from engine.training.compiled.gemm import (
 WIDE = PANEL_BYTES // 8
 KB = 2**10
 KINDS = pytest.mark.parametrize("kind", [np.float32, pytest.param(np.float64, marks=pytest.mark.repeats)])
-"""Runs use float32, whose code set-up has compiled. In float64 the same code is tested where it changed."""
+"""Runs use float32, whose code set-up has compiled. The same code is tested in float64 where it changed."""
 
 
 def exactness(kind: type, depth: int) -> float:
-    """Return the error that sums of so many products of normal numbers may have."""
+    """Return the possible error of sums of this many products of normal numbers."""
     return 10 * float(np.finfo(kind).eps) * depth
 
 
 @pytest.fixture
 def blocks():
-    """Sets the sizes of blocks, until the end of the test."""
+    """Set the block sizes until the end of the test."""
     yield use
     use(BLOCKS)
 
@@ -43,7 +43,7 @@ def blocks():
 @pytest.mark.parametrize("depth", [1, SUMMED, 2 * SUMMED + 1])
 @pytest.mark.parametrize("columns", [1, WIDE - 1, WIDE, 2 * WIDE + 3])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_the_product_is_added(kind: type, rows: int, depth: int, columns: int, transposed: bool) -> None:
+def test_product_is_added(kind: type, rows: int, depth: int, columns: int, transposed: bool) -> None:
     random = np.random.default_rng(rows * depth + columns)
     shapes = ((depth, rows) if transposed else (rows, depth), (depth, columns), (rows, columns))
     a, b, before = (random.standard_normal(shape).astype(kind) for shape in shapes)
@@ -56,7 +56,7 @@ def test_the_product_is_added(kind: type, rows: int, depth: int, columns: int, t
 @KINDS
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, WIDE - 1, WIDE, WIDE + 1, WIDE + 9, 5 * WIDE])
 @pytest.mark.parametrize("depth", [1, 7, 8, 9, 15, 17])
-def test_a_transposed_matrix_is_packed_as_one_that_is_written_out(kind: type, columns: int, depth: int) -> None:
+def test_transposed_matrix_is_packed_as_a_copy(kind: type, columns: int, depth: int) -> None:
     random = np.random.default_rng(0)
     whole = random.standard_normal((2 * columns + 1, depth + 3)).astype(kind)
     for matrix in (np.ascontiguousarray(whole[:columns, :depth]).T, whole[1::2, 2 : depth + 2].T, whole[:columns].T):
@@ -67,7 +67,7 @@ def test_a_transposed_matrix_is_packed_as_one_that_is_written_out(kind: type, co
 
 @KINDS
 @pytest.mark.parametrize("rows", [1, ROWS, ROWS + 5])
-def test_how_narrow_the_last_panel_is_changes_no_digit(kind: type, rows: int) -> None:
+def test_width_of_last_panel_does_not_change_results(kind: type, rows: int) -> None:
     random, widest = np.random.default_rng(rows), PANEL_BYTES // np.dtype(kind).itemsize - 1
     a, b = random.standard_normal((rows, SUMMED + 9)).astype(kind), random.standard_normal((SUMMED + 9, widest))
     expected = np.zeros((rows, widest), kind)
@@ -83,7 +83,7 @@ def test_how_narrow_the_last_panel_is_changes_no_digit(kind: type, rows: int) ->
 @KINDS
 @pytest.mark.parametrize(("depth", "rows"), [(1, 1), (SUMMED + 7, 31), (2 * SUMMED, 2 * ROWS), (5, 40 * ROWS + 3)])
 @pytest.mark.parametrize("columns", [3, WIDE, 5 * WIDE + 9])
-def test_a_product_of_columns_is_that_of_the_transposed_matrix_to_the_last_digit(
+def test_product_of_columns_is_bitwise_the_transposed_product(
     blocks, kind: type, depth: int, rows: int, columns: int
 ) -> None:
     random = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def test_a_product_of_columns_is_that_of_the_transposed_matrix_to_the_last_digit
     np.testing.assert_array_equal(some[: rows // 2], before[: rows // 2])
 
 
-def test_single_precision_is_as_exact_as_it_can_be() -> None:
+def test_single_precision_error_is_bounded() -> None:
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((ROWS + 1, 300), (300, 100)))
     out = np.zeros((len(a), 100), np.float32)
@@ -114,13 +114,13 @@ def test_single_precision_is_as_exact_as_it_can_be() -> None:
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
-def test_nothing_is_added_where_there_is_nothing(rows: int, depth: int, columns: int) -> None:
+def test_empty_product_adds_nothing(rows: int, depth: int, columns: int) -> None:
     out = np.ones((rows, columns), np.float32)
     add_product(np.ones((rows, depth), np.float32), packed(np.ones((depth, columns), np.float32)), out)
     np.testing.assert_array_equal(out, np.ones((rows, columns)))
 
 
-def test_a_number_that_is_not_finite_stays_in_its_row_and_column() -> None:
+def test_non_finite_number_affects_only_its_row_and_column() -> None:
     a, b = np.ones((ROWS + 2, 5), np.float32), np.ones((5, WIDE + 2), np.float32)
     a[3, 1], b[2, WIDE + 1] = np.nan, np.inf
     out = np.zeros((len(a), b.shape[1]), np.float32)
@@ -130,7 +130,7 @@ def test_a_number_that_is_not_finite_stays_in_its_row_and_column() -> None:
     np.testing.assert_array_equal(np.isfinite(out), ~bad)
 
 
-def test_part_of_an_array_is_read_and_written_and_nothing_beside_it() -> None:
+def test_views_are_read_and_written_within_bounds() -> None:
     random = np.random.default_rng(0)
     whole, out = random.standard_normal((20, 30)).astype(np.float32), np.zeros((20, 60), np.float32)
     b = random.standard_normal((7, 40)).astype(np.float32)
@@ -143,7 +143,7 @@ def test_part_of_an_array_is_read_and_written_and_nothing_beside_it() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(1, 7, 3), (ROWS + 5, SUMMED + 11, 400), (317, 1000, 100)])
-def test_the_blocks_sizes_change_no_digit(blocks, rows: int, depth: int, columns: int, transposed: bool) -> None:
+def test_block_sizes_do_not_change_results(blocks, rows: int, depth: int, columns: int, transposed: bool) -> None:
     random = np.random.default_rng(0)
     a = random.standard_normal((depth, rows) if transposed else (rows, depth)).astype(np.float32)
     b, before = (random.standard_normal(shape).astype(np.float32) for shape in ((depth, columns), (rows, columns)))
@@ -159,12 +159,12 @@ def test_the_blocks_sizes_change_no_digit(blocks, rows: int, depth: int, columns
 
 
 PANELS = pytest.mark.parametrize("panel", [32, 64, 128])
-"""Bytes of a panel with SSE, AVX2 and AVX-512: sizes of blocks are tested for all three on every processor."""
+"""Bytes of a panel with SSE, AVX2 and AVX-512: block sizes are tested for all three on every processor."""
 
 
 @PANELS
 @pytest.mark.parametrize("first", [4 * KB, 16 * KB, 24 * KB, 32 * KB, 48 * KB, 64 * KB, 128 * KB])
-def test_blocks_fill_three_quarters_of_the_caches_with_as_few_parts_as_fit(monkeypatch, panel: int, first: int) -> None:
+def test_blocks_fill_three_quarters_of_the_caches(monkeypatch, panel: int, first: int) -> None:
     monkeypatch.setattr(gemm, "PANEL_BYTES", panel)
     found, row = Blocks.that_fit(first, 1024 * KB), panel + 64
     parts = math.ceil(SUMMED / found.depth)
@@ -175,18 +175,18 @@ def test_blocks_fill_three_quarters_of_the_caches_with_as_few_parts_as_fit(monke
 
 
 @PANELS
-def test_hyper_threads_that_share_a_cache_have_half_of_it_each(monkeypatch, panel: int) -> None:
+def test_hyper_threads_share_the_cache(monkeypatch, panel: int) -> None:
     monkeypatch.setattr(gemm, "PANEL_BYTES", panel)
     alone, shared = Blocks.that_fit(32 * KB, 1024 * KB), Blocks.that_fit(16 * KB, 512 * KB)
     assert shared.depth < alone.depth
     assert shared.room == alone.room / 2
 
 
-def test_a_cache_of_no_size_at_all_gives_blocks_all_the_same() -> None:
+def test_zero_cache_gives_valid_blocks() -> None:
     assert Blocks.that_fit(0, 0) == Blocks(1, 0)
 
 
-def test_vectors_are_as_wide_as_numba_compiles_for() -> None:
+def test_target_features_equal_numba() -> None:
     assert target_features(None) == dict(llvm.get_host_cpu_features())
     assert target_features("+avx2,-avx512f") == {"avx2": True, "avx512f": False}
     assert target_features("") == {}, "what NUMBA_CPU_NAME=generic stands for"

@@ -56,7 +56,7 @@ def test_tags_keep_their_scheme(tmp_path: Path) -> None:
     read = Model.load(tmp_path / "model.npz")
     assert read.names == ("O", "B-PER", "I-PER", "I-PER", "B-PER")
     assert model().names == TAGS
-    # Begun and not ended would be likeliest: only of BIOES it is ill-formed.
+    # B- without E- would have the highest score, but it is ill-formed in BIOES only.
     scores = np.zeros((2, 5), np.float32)
     scores[:, 1] = 2.0
     scores[1, 3] = 1.0
@@ -64,7 +64,7 @@ def test_tags_keep_their_scheme(tmp_path: Path) -> None:
     assert model().decoder.best(scores[:, :3], np.array([2]), None).tolist() == [1, 1]
 
 
-def test_half_precision_takes_half_the_room_and_keeps_three_digits(tmp_path: Path) -> None:
+def test_half_precision_halves_the_size_and_keeps_three_digits(tmp_path: Path) -> None:
     written = model()
     whole, half = tmp_path / "whole.npz", tmp_path / "half.npz"
     written.save(whole)
@@ -105,7 +105,7 @@ def test_nonfinite_weights_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
-def test_damaged(tmp_path: Path, content: bytes) -> None:
+def test_damaged_model_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.npz"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"model\.npz cannot be read"):
@@ -119,7 +119,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
         Model.load(path)
 
 
-def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_decompression_bomb_is_refused(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "model.npz"
     np.savez_compressed(path, head=np.array("{}"), weights=np.zeros(100_000))
     monkeypatch.setattr("engine.training.model.MAX_BYTES", 50_000)

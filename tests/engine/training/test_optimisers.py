@@ -1,4 +1,4 @@
-"""What an optimiser does to weights, and what can be read off them again, against the published formulas in float64."""
+"""Optimiser steps, and their inversion from the weights, compared with the published formulas in float64."""
 
 import math
 
@@ -20,7 +20,8 @@ def optimiser_of(name: str, size: int = 1, rate: float = RATE) -> Optimiser:
 
 
 def by_formula(name: str, weights: np.ndarray, gradients: np.ndarray, rate: float = RATE) -> np.ndarray:
-    """Weights after these gradients [steps, size]: Polyak 1964 with 0.9, Kingma and Ba 2015 with 0.9, 0.999, 1e-8."""
+    """Return the weights after these gradients [steps, size]: Polyak 1964 with 0.9, Kingma and Ba 2015 with 0.9, 0.999,
+    1e-8."""
     weights, first, second = (np.array(array, dtype=np.float64) for array in (weights, 0 * weights, 0 * weights))
     for number, gradient in enumerate(gradients.astype(np.float64), start=1):
         if name == "adam":
@@ -34,8 +35,8 @@ def by_formula(name: str, weights: np.ndarray, gradients: np.ndarray, rate: floa
 
 @pytest.mark.parametrize("scale", [1.0, 1e-8])
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_move_as_the_formulas_say(name: str, scale: float) -> None:
-    """With gradients of 1e-8 the ε of Adam halves its steps."""
+def test_weights_equal_published_formulas(name: str, scale: float) -> None:
+    """With gradients of 1e-8, the ε of Adam halves its steps."""
     random = np.random.default_rng(0)
     gradients = (scale * random.standard_normal((9, 6))).astype(np.float32)
     start = (scale * random.standard_normal(6) if name != "adam" else np.zeros(6)).astype(np.float32)
@@ -47,7 +48,7 @@ def test_weights_move_as_the_formulas_say(name: str, scale: float) -> None:
 
 
 def by_operations(name: str, weights: np.ndarray, state: list[np.ndarray], gradient: np.ndarray, step: int) -> None:
-    """One step as operations on whole arrays, each rounded by itself: what published runs were computed with."""
+    """Take one step by operations on whole arrays, each rounded separately, as published runs did."""
     rate, float32 = np.float32(RATE), np.float32
     if name == "sgd":
         weights -= rate * gradient
@@ -65,8 +66,8 @@ def by_operations(name: str, weights: np.ndarray, state: list[np.ndarray], gradi
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_move_to_the_last_digit_as_whole_arrays_would(name: str) -> None:
-    """Of a tagger's size, with gradients of all sizes: nothing is contracted to one rounding, whatever compiles it."""
+def test_weights_are_bitwise_equal_to_array_operations(name: str) -> None:
+    """With a tagger's size and gradients of all sizes: no compiler contracts two operations to one rounding."""
     random, size = np.random.default_rng(3), 300_000
     optimiser, weights = optimiser_of(name, size), random.standard_normal(size).astype(np.float32)
     expected, state = weights.copy(), [array.copy() for array in optimiser.state.values()]
@@ -97,7 +98,7 @@ def test_look_copies_weights_and_state(name: str, kept: list[str]) -> None:
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_gradient_between_recovers_the_applied_gradient(name: str, scale: float) -> None:
-    """Within what rounding may have done, and that is no more than a few last digits."""
+    """Within the possible rounding error, which is at most a few last digits."""
     random = np.random.default_rng(1)
     weights, optimiser = random.standard_normal(4000).astype(np.float32), optimiser_of(name, 4000)
     everything, looks = slice(0, 4000), []
@@ -115,7 +116,7 @@ def test_gradient_between_recovers_the_applied_gradient(name: str, scale: float)
 
 
 def between(name: str, rate: float, step: int = 0, **arrays: tuple[float, float]) -> tuple[float, float]:
-    """The gradient and its error by one weight's values before and after."""
+    """Return the gradient and its error from one weight's values before and after."""
     before, after = (
         {title: np.array([pair[when]], dtype=np.float32) for title, pair in arrays.items()} for when in (0, 1)
     )
@@ -123,7 +124,7 @@ def between(name: str, rate: float, step: int = 0, **arrays: tuple[float, float]
     return float(gradient[0]), float(error[0])
 
 
-def test_rounding_of_sgd_by_hand() -> None:
+def test_rounding_error_of_sgd() -> None:
     """2⁻²³ of the larger weight, divided by the rate, and 2⁻²² of the gradient."""
     for one, other in ((1.0, -4.0), (-4.0, 1.0), (-1.0, 4.0)):
         gradient, error = between("sgd", 0.5, weights=(one, other))
@@ -133,27 +134,27 @@ def test_rounding_of_sgd_by_hand() -> None:
 
 
 @pytest.mark.parametrize("velocity", [8.0, -8.0])
-def test_rounding_of_momentum_by_hand(velocity: float) -> None:
-    """As of SGD, and 2⁻²² of the velocity that is taken off."""
+def test_rounding_error_of_momentum(velocity: float) -> None:
+    """As with SGD, plus 2⁻²² of the subtracted velocity."""
     gradient, error = between("momentum", 0.5, weights=(1.0, -4.0), velocity=(velocity, 10.0))
     assert gradient == pytest.approx(10 - 0.9 * velocity, rel=1e-15)
     assert error == pytest.approx(2**-23 * 4 / 0.5 + 2**-22 * 10 + 2**-22 * 0.9 * 8, rel=1e-12)
 
 
 def adam_moved(mean: float, square: float, rate: float, step: int) -> float:
-    """How far Adam moves a weight whose moments are these after the step."""
+    """Return the movement of a weight by Adam with these moments after the step."""
     return rate * mean / (1 - 0.9 ** (step + 1)) / (math.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
 
 
 def square_before(gradient: float, after: float) -> float:
-    """Adam's second moment before a step with this gradient, which made it ``after``."""
+    """Return Adam's second moment before a step with this gradient that led to ``after``."""
     return (after - 0.001 * gradient**2) / 0.999
 
 
 @pytest.mark.parametrize(("old", "new"), [(1.0, 2.0), (2.0, 1.0), (-1.0, -2.0), (-2.0, 1.0), (1.0, -2.0)])
 @pytest.mark.parametrize("step", [0, 4])
-def test_rounding_of_adam_by_hand(old: float, new: float, step: int) -> None:
-    """The gradient from the first moment, which it is a tenth of: ten times 2⁻²² of the larger, and 2⁻²² of itself."""
+def test_rounding_error_of_adam(old: float, new: float, step: int) -> None:
+    """The gradient contributes a tenth to the first moment: ten times 2⁻²² of the larger one, plus 2⁻²² of itself."""
     moved = adam_moved(new, 4.0, 0.5, step)
     exact = old + 10 * (new - old)
     kept = {"mean": (old, new), "square": (square_before(exact, 4.0), 4.0)}
@@ -164,7 +165,7 @@ def test_rounding_of_adam_by_hand(old: float, new: float, step: int) -> None:
 
 @pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("way", [1, -1])
-def test_weights_that_do_not_follow_adams_moments_are_no_number(side: int, way: int) -> None:
+def test_weights_inconsistent_with_adam_moments_give_nan(side: int, way: int) -> None:
     """Allowed: 1e-4 of the step, and 2⁻²³ of the larger weight."""
     moved = way * adam_moved(2.0, 4.0, 0.5, 3)
     kept = {"mean": (1.0 * way, 2.0 * way), "square": (square_before(11.0, 4.0), 4.0)}
@@ -193,8 +194,8 @@ def test_weights_that_do_not_follow_adams_moments_are_no_number(side: int, way: 
 
 
 @pytest.mark.parametrize(("off", "followed"), [(0.0, True), (1e-7, True), (1e-4, False), (-1e-4, False), (-2.0, False)])
-def test_moments_that_do_not_follow_the_gradient_are_no_number(off: float, followed: bool) -> None:
-    """What was put beside it into Adam's second moment, or into the velocity, moves the weights at later steps."""
+def test_moments_inconsistent_with_gradient_give_nan(off: float, followed: bool) -> None:
+    """An additional term in Adam's second moment, or in the velocity, moves the weights at later steps."""
     moved = adam_moved(2.0, 4.0, 0.5, 3)
     for before in (0.0, 1.0, 2.0):  # gradients of 20, 11 and 2
         old = square_before(before + 10 * (2.0 - before), 4.0)
@@ -206,7 +207,7 @@ def test_moments_that_do_not_follow_the_gradient_are_no_number(off: float, follo
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("scale", [1e-25, 1e-12, 1e-3, 1e9])
-def test_honest_moments_follow_the_gradient_whatever_its_size(name: str, scale: float) -> None:
+def test_correct_moments_are_accepted_at_any_scale(name: str, scale: float) -> None:
     random = np.random.default_rng(3)
     weights, optimiser = random.standard_normal(4000).astype(np.float32), optimiser_of(name, 4000, 0.02)
     for step in range(30):

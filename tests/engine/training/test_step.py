@@ -1,5 +1,4 @@
-"""What one step does, held against what is worked out by hand: which draws, whose gradients, and what the noise check
-is shown of them."""
+"""One training step compared with manual results: its draws, its gradients, and the input of the noise check."""
 
 import dataclasses
 from typing import Any
@@ -27,7 +26,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Gradients:
-    """Each sentence has a gradient of its own, and a loss: its number."""
+    """Each sentence has its own gradient, and its number as its loss."""
 
     def __init__(self, gradients: np.ndarray) -> None:
         self.gradients = gradients
@@ -80,7 +79,7 @@ def learner(backend: Any, plan: PrivacyPlan, size: int, optimiser: str = "sgd", 
 
 
 class Shown(NoiseMonitor):
-    """A monitor that remembers what it was shown."""
+    """A monitor that records its input."""
 
     def __init__(self, *arguments: Any, **kind: Any) -> None:
         super().__init__(*arguments, **kind)
@@ -108,7 +107,7 @@ def noise_by_hand(step: int, size: int, std: float) -> np.ndarray:
 
 
 RANDOM = np.random.default_rng(5).standard_normal((40, SIZE)) * np.linspace(0.001, 0.1, 40)[:, None]
-"""Gradients of 40 sentences, of norms from 0.05 to 5.5: with C = 2 more than half of them are clipped."""
+"""Gradients of 40 sentences with norms from 0.05 to 5.5: with C = 2, more than half of them are clipped."""
 
 
 def clipped(sentences: np.ndarray, bound: float = 2.0) -> np.ndarray:
@@ -123,14 +122,14 @@ def test_step_results_are_immutable(kind: type) -> None:
         made.losses = np.ones(1)
 
 
-def test_the_norm_of_the_whole_is_that_of_its_parts_together() -> None:
+def test_norm_of_gradient_combines_its_layers() -> None:
     found = GradientSum(np.zeros(1), np.array([[3.0, 0.0, 2.0], [4.0, 1.0, 3.0], [0.0, 0.0, 6.0]]), np.zeros(3))
     assert found.norms.tolist() == [5.0, 1.0, 7.0]
 
 
 @pytest.mark.parametrize("first", [0, 7])
-def test_a_private_step_moves_the_weights_by_sum_and_noise(first: int, monkeypatch: Patch) -> None:
-    """The noise is named by the step, and the optimiser counts from its first one."""
+def test_private_step_applies_sum_and_noise(first: int, monkeypatch: Patch) -> None:
+    """The noise depends on the step, and the optimiser counts from its first one."""
     plan, moved = plan_of(40, 10), []
     run = learner(Gradients(RANDOM), plan, SIZE, first=first)
     honest = run.optimiser.move
@@ -146,7 +145,7 @@ def test_a_private_step_moves_the_weights_by_sum_and_noise(first: int, monkeypat
     assert statistics.nonfinite == 0
 
 
-def test_a_step_without_noise_is_the_sum_and_no_more() -> None:
+def test_step_without_noise_applies_the_sum_only() -> None:
     plan = plan_of(40, 10, noise_multiplier=0.0)
     run = learner(Gradients(RANDOM), plan, SIZE)
     assert run.monitor is None
@@ -155,7 +154,7 @@ def test_a_step_without_noise_is_the_sum_and_no_more() -> None:
     np.testing.assert_allclose(run.weights, -0.5 * clipped(sentences).sum(0) / 10, atol=1e-7)
 
 
-def test_private_steps_are_measured_and_others_need_not_be() -> None:
+def test_private_plans_get_a_noise_monitor() -> None:
     plan = plan_of(40, 10)
     run = learner(Gradients(RANDOM), plan, SIZE)
     assert run.monitor
@@ -196,7 +195,7 @@ def test_the_noise_check_receives_noise_sum_and_sample(optimiser: str) -> None:
 
 @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
 def test_changes_between_two_updates_are_detected(optimiser: str) -> None:
-    """Of all weights the stretch that was measured then, and the fixed ones."""
+    """Of all weights, the previously measured stretch and the fixed ones are compared."""
     plan = plan_of(40, 10, steps=640)
     run = learner(Gradients(RANDOM), plan, SIZE, optimiser)
     assert run.monitor
@@ -221,8 +220,8 @@ def test_changes_between_two_updates_are_detected(optimiser: str) -> None:
         assert touched.tolist() == [before[0] + 1, 4], (name, place)
 
 
-def test_weights_that_others_set_may_change_between_two_updates() -> None:
-    """The first 100; those that they were when it ended, whatever they are now."""
+def test_weights_of_others_may_change_between_updates() -> None:
+    """The first 100, as defined at the end of the previous step."""
     plan = plan_of(40, 10)
     run = learner(Gradients(RANDOM), plan, SIZE)
     assert run.monitor
@@ -246,17 +245,17 @@ def test_weights_that_others_set_may_change_between_two_updates() -> None:
 
 
 def closely(run: DPSGD, more: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """The sample of a step, and norms, gap and doubt that are shown of it when the sum was off by ``more``."""
+    """Return a step's sample, and the reported norms, gap and rounding error when the sum is off by ``more``."""
     assert isinstance(run.monitor, Shown)
     sentences = run.sample(4)
     total = run.clipped_sum(sentences)[0] + np.asarray(more, dtype=np.float32)
     kept = total.copy()
     run._look_closely(run.monitor, 4, sentences, total)
-    np.testing.assert_array_equal(total, kept)  # it is still needed
+    np.testing.assert_array_equal(total, kept)  # it must be unchanged
     return sentences, *run.monitor.sums[-1]
 
 
-def test_a_sum_is_recomputed_from_groups_and_single_sentences() -> None:
+def test_sum_is_recomputed_from_groups_and_single_sentences() -> None:
     plan = plan_of(40, 38)
     monitor = Shown([plan], SIZE, secrets=SECRETS)
     run = learner(Gradients(RANDOM), plan, SIZE, monitor=monitor)
@@ -281,7 +280,7 @@ def test_sums_are_recomputed_at_the_sampled_steps() -> None:
         assert len(monitor.sums) == sum(each <= step for each in due)
 
 
-def test_an_empty_sum_is_recomputed_too(monkeypatch: Patch) -> None:
+def test_empty_sum_is_recomputed(monkeypatch: Patch) -> None:
     plan = plan_of(40, 20)
     run = learner(Gradients(RANDOM), plan, SIZE, monitor=Shown([plan], SIZE, secrets=SECRETS))
     monkeypatch.setattr(run, "sample", lambda step: np.zeros(0, dtype=np.int64))
@@ -289,11 +288,12 @@ def test_an_empty_sum_is_recomputed_too(monkeypatch: Patch) -> None:
     assert len(norms) == gap == unsure == 0
 
 
-def test_unsure_is_the_change_of_the_sum_by_the_last_digit_of_the_weights() -> None:
-    """Up at odd places, down at even ones, by 2⁻²³ of each weight: 1 here, so that float32 has it exactly."""
+def test_unsure_is_change_of_sum_by_last_digits_of_weights() -> None:
+    """Up at odd indices, down at even ones, by 2⁻²³ of each weight: the weights are 1 here, so float32 represents it
+    exactly."""
     random = np.random.default_rng(1)
     matrix = random.integers(-3, 4, (6, 6)).astype(float)
-    matrix[:, 0] -= matrix.sum(1) - 2.0**-10  # gradients are small at equal weights, so that digits are kept
+    matrix[:, 0] -= matrix.sum(1) - 2.0**-10  # gradients are small at equal weights, to preserve digits
     plan = plan_of(40, 20)
     monitor = Shown([plan], 6, secrets=SECRETS)
     run = learner(Linear(matrix), plan, 6, monitor=monitor)
@@ -304,7 +304,7 @@ def test_unsure_is_the_change_of_the_sum_by_the_last_digit_of_the_weights() -> N
     assert unsure == pytest.approx(np.linalg.norm(moved), rel=1e-3)
 
 
-def test_samples_come_from_the_streams_of_their_step() -> None:
+def test_samples_use_the_streams_of_their_step() -> None:
     poisson = learner(Gradients(RANDOM), plan_of(40, 10), SIZE)
     np.testing.assert_array_equal(poisson.sample(6), poisson_sample(SECRETS.stream("sampling", step=6), 40, 0.25))
     shuffled = learner(Gradients(RANDOM), plan_of(40, 12, sampling="shuffle"), SIZE)
@@ -333,7 +333,7 @@ def test_dropout_state_depends_on_step_and_sentence() -> None:
     assert len(seen) == 5
 
 
-def test_a_sum_over_several_batches_is_that_over_all(monkeypatch: Patch) -> None:
+def test_sum_over_several_batches_equals_total_sum(monkeypatch: Patch) -> None:
     monkeypatch.setattr("engine.training.batches.MAX_TOKENS", 6)  # three sentences
     gradients = RANDOM.copy()
     gradients[[4, 6, 7, 8, 20]] = np.nan
@@ -352,21 +352,21 @@ def test_a_sum_over_several_batches_is_that_over_all(monkeypatch: Patch) -> None
     assert set(backend.asked) == {(2.0, True)}
 
 
-def test_a_sum_over_nothing_is_zero() -> None:
+def test_sum_over_no_sentences_is_zero() -> None:
     total, found = learner(Gradients(RANDOM), plan_of(40, 10), SIZE).clipped_sum(np.zeros(0, dtype=np.int64))
     assert not total.any()
     assert (found.norms.shape, found.parts.shape, found.losses.shape) == ((0,), (0, 0), (0,))
     assert (found.nonfinite, found.signal) == (0, 0.0)
 
 
-def test_a_sum_is_taken_at_the_weights_that_are_given() -> None:
+def test_sum_is_computed_at_the_given_weights() -> None:
     run = learner(Linear(np.eye(3)), plan_of(40, 10), 3)
     run.weights[:] = [1, 2, 3]
     assert run.clipped_sum(np.array([1, 4]))[0].tolist() == [5, 10, 15]
     assert run.clipped_sum(np.array([1, 4]), np.array([2, 0, 0], dtype=np.float32))[0].tolist() == [10, 0, 0]
 
 
-def test_sentences_without_a_finite_gradient_are_left_out() -> None:
+def test_sentences_with_non_finite_gradients_are_excluded() -> None:
     gradients, plan = RANDOM.copy(), plan_of(40, 10, by_layer=True)
     gradients[[1, 2]] = np.inf
     backend = Gradients(gradients)
@@ -391,13 +391,13 @@ def _batch(run: DPSGD, sentences: list[int]) -> Batch:
     return batch_of(run.split, run.table, np.array(sentences))
 
 
-def test_weights_that_are_not_finite_end_the_run_with_the_number_of_the_step() -> None:
+def test_non_finite_weights_raise_with_the_step_number() -> None:
     run = learner(Gradients(np.full((40, 5), 1e37)), plan_of(40, 40, noise_multiplier=0, clip_norm=None), 5)
     with np.errstate(over="ignore"), pytest.raises(TrainingFailed, match=r"step 7 of 60; .*below 0\.5"):
         run.step(6)
 
 
-def test_one_weight_that_is_not_finite_is_enough() -> None:
+def test_one_non_finite_weight_raises() -> None:
     run = learner(Gradients(np.full((40, 5), 1e-3)), plan_of(40, 40, noise_multiplier=0), 5)
     run.step(0)
     run.weights[2] = np.inf
@@ -417,13 +417,13 @@ def test_predict_tags_each_token_and_calls_check_between_batches(monkeypatch: Pa
         predict(Gradients(RANDOM), decoder, np.full(1, np.inf), None, split, TABLE, lambda: None)
 
 
-def test_each_sentence_has_its_own_loss_unclipped() -> None:
+def test_losses_are_per_sentence_and_unclipped() -> None:
     split, backend = split_of([4, 1, 5, 3, 2]), Gradients(RANDOM)
     np.testing.assert_array_equal(losses(backend, np.ones(1), split, TABLE), np.arange(5.0))
     assert {clip_norm for clip_norm, _ in backend.asked} == {None}
 
 
-def test_a_private_plan_refuses_seed_only_streams() -> None:
+def test_private_plan_rejects_seed_only_streams() -> None:
     for plan, refused in ((plan_of(40, 10), True), (plan_of(40, 10, noise_multiplier=0.0), False)):
         optimiser = Optimiser(TrainingConfig(), SIZE)
         parts = (Gradients(RANDOM), plan, optimiser, Seeds(3), split_of([2] * 40), TABLE, np.zeros(SIZE, np.float32))
@@ -434,7 +434,7 @@ def test_a_private_plan_refuses_seed_only_streams() -> None:
             assert DPSGD(*parts).plan is plan
 
 
-def test_monitor_part_and_first_step_are_given_by_name() -> None:
+def test_monitor_part_and_first_are_keyword_only() -> None:
     run = learner(Gradients(RANDOM), plan_of(40, 10), SIZE)
     parts: tuple = (run.backend, run.plan, run.optimiser, run.streams, run.split, run.table, run.weights)
     with pytest.raises(TypeError):
