@@ -10,7 +10,7 @@ from engine.lessons.find_the_canary import NUMBER, Game
 
 
 def correct_guesses(game: Game) -> int:
-    """Return the number of correct guesses if each gain above the median is correct_guesses a member."""
+    """Return the number of correct guesses when each gain above the median is taken for a member."""
     gains = np.array([canary.after - canary.before for canary in game.canaries])
     members = np.array([canary.trained_on for canary in game.canaries])
     return int(((gains > np.median(gains)) == members).sum())

@@ -141,7 +141,7 @@ def test_fields_are_json_without_infinity(app):
     assert "--noise-multiplier" in fields["next_runs"][0]["command"]
 
 
-# Command two_configs
+# Command line
 
 
 @pytest.fixture

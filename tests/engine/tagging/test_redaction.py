@@ -1,4 +1,4 @@
-"""Replacements of entities, and their positions in both texts_with_entities."""
+"""Replacements of entities, and their positions in both texts."""
 
 import pytest
 from hypothesis import given

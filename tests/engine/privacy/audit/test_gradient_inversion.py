@@ -1,4 +1,4 @@
-"""Words from a gradient_of: subspaces against the singular value decomposition, distances against least squares,
+"""Words from a gradient: subspaces against the singular value decomposition, distances against least squares,
 thresholds and shares counted one by one. tests/engine/lessons/test_gradient_leakage.py reads real updates."""
 
 import numpy as np
