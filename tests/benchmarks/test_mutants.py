@@ -7,6 +7,11 @@ from benchmarks import mutants
 OUTCOME = {"date": "2026-01-02", "mutants": 9, "tested": 9, "killed": 8, "survivors": ['a = "x" → a = "ε"']}
 
 
+def test_modules_and_their_tests_exist():
+    named = [*mutants.MODULES, *(test for tests in mutants.MODULES.values() for test in tests)]
+    assert [name for name in named if not (mutants.REPOSITORY / name).is_file()] == []
+
+
 def test_each_explanation_refers_to_an_existing_line():
     assert mutants.gone(mutants.explained()) == []
 
