@@ -59,7 +59,7 @@ def test_modified_ledger_shows_an_error(open_page, spent, settings):
         connection.execute("UPDATE bookings SET seal = 'x' WHERE number = 1")
     connection.close()
     page = open_page("budget")
-    assert "changed by hand at entry 1" in page.error[0].value
+    assert "modified from outside at entry 1" in page.error[0].value
 
 
 def test_bar_pieces_sum_to_one(spent):

@@ -228,7 +228,7 @@ class TestRuns:
     def test_runs_and_uploads_per_user_are_limited(self, of):
         rita = of("rita")
         rita.runs.submit_all([replace(SMALL, seed=seed) for seed in range(3)])
-        with pytest.raises(NotAllowed, match="rita has 3 runs"):
+        with pytest.raises(NotAllowed, match="rita has 3 queued or running runs"):
             rita.runs.submit(replace(SMALL, seed=3))
         of("rudi").runs.submit(replace(SMALL, seed=3))
         upload(rita, "a.conll")

@@ -135,7 +135,7 @@ def test_earlier_runs_count_by_corpus_content(app):
 
 def test_client_budget_refuses_sentence_level_runs(app):
     app.budgets.set_total("synthetic", 8.0, unit="client")
-    with pytest.raises(BudgetExceeded, match="nothing to a client"):
+    with pytest.raises(BudgetExceeded, match="no privacy guarantee for a client"):
         app.runs.submit(CONFIG)
 
 
@@ -152,7 +152,7 @@ def test_client_budget_refuses_other_partitions(app, changes):
     app.runs.submit(first)
     before = app.budgets.state("synthetic").booked
     assert "does not admit it" in app.budgets.preview(other)
-    with pytest.raises(BudgetExceeded, match=r"booked .*other clients"):
+    with pytest.raises(BudgetExceeded, match=r"earlier charges .*other clients"):
         app.runs.submit(other)
     app.runs.submit(SimulationConfig.from_flat(first.flat() | {"rounds": 3}))
     assert app.budgets.state("synthetic").booked == pytest.approx(2.5 * before)

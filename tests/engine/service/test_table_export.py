@@ -183,14 +183,14 @@ def test_interrupted_run_is_sent_again(published, mlflow):
     address, server = mlflow
     runs = sample_runs(published)
     server.broken = "runs/update"
-    with pytest.raises(StoreError, match=r"refused runs/update: 500, .*disk is full"):
+    with pytest.raises(StoreError, match=r"rejected runs/update: 500, .*disk is full"):
         mlflow_export.send_all(runs, address, "mine")
     server.broken = ""
     assert mlflow_export.send_all(runs, address, "mine") == (5, 0)
 
 
 def test_invalid_or_unreachable_server_raises(published):
-    with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the address"):
+    with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the URL"):
         mlflow_export.send_all([], "ftp://here", "mine")
     with pytest.raises(StoreError, match=r"not be reached at 127\.0\.0\.1:9 "):
         mlflow_export.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret

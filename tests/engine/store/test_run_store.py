@@ -214,7 +214,7 @@ class TestFencing:
         with pytest.raises(RunStopped):
             store.claim("a", "here")
         assert store.status("a").state == RunState.FAILED
-        assert "ended 3 times" in store.status("a").error
+        assert "crashed 3 times" in store.status("a").error
 
     def test_progressing_run_survives_any_number_of_worker_deaths(self, store):
         submitted(store)
