@@ -196,7 +196,7 @@ class TestDeletion:
             with pytest.raises(CorpusError):
                 app.corpora.rename(strange, "mine")
         public = queue_run(app, "synthetic")
-        with pytest.raises(CorpusError, match="corpus='synthetic' is none"):
+        with pytest.raises(CorpusError, match="'synthetic' is not one of your corpora"):
             app.corpora.delete("synthetic")
         assert [run.run_id for run in app.queries.runs_of()] == [public]
 
