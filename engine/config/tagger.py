@@ -32,7 +32,7 @@ class TaggerConfig:
     name: str = field(
         default="bilstm-tddl",
         metadata=Parameter(
-            values=Choice(names=tuple(KINDS)),
+            values=Choice(names=KINDS),
             label="Model",
             option_help=f"The model: {', '.join(KINDS)}.",
             heading="model",

@@ -1,6 +1,7 @@
 """Types and ranges of configuration fields: each validates a value, and reads one from the text of a link."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -94,13 +95,17 @@ class Number(ValueType):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(ValueType):
-    """One of some names."""
+    """One of some names.
+
+    Attributes:
+        names: Valid names. Those of a registry, such as that of the taggers, are read at each use.
+    """
 
     python = str
-    names: tuple[str, ...]
+    names: Collection[str]
 
     def _check(self, name: str, value: Any) -> None:
-        validation.one_of(name, value, self.names)
+        validation.one_of(name, value, tuple(self.names))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ def show(start: Mapping[str, Any], name: str, **more: Any) -> None:
     more = {"key": name, "help": parameter.widget_help} | more
     match values:
         case Choice():
-            select(start, name, [None, *values.names] if values.optional else values.names, **more)
+            select(start, name, [None, *values.names] if values.optional else list(values.names), **more)
         case Switch():
             st.toggle(parameter.label, start[name], **more)
         case Integer():
