@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.config.mechanism_registry import MECHANISMS, MechanismKind
 from engine.config.parameters import Parameter, check_fields, parameters_of
 from engine.config.value_types import Choice, Number
 from engine.errors import InvalidConfig
-from engine.privacy.mechanism_registry import MECHANISMS, MechanismKind
 
 _SAMPLINGS = {"poisson": "Poisson sampling", "shuffle": "shuffled batches"}
 _CLIPPINGS = {"joint": "joint clipping", "per-layer": "per-layer clipping"}

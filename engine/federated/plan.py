@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import SimulationConfig, run_key
+from engine.config.mechanism_registry import DP_SGD, MechanismKind
 from engine.corpus import AnyCorpus
 from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import participants_of_rounds, partition_data
-from engine.privacy.mechanism_registry import DP_SGD, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 

@@ -2,7 +2,7 @@
 
 An event records the noise, the sampling rate and the number of repetitions. Accountants compute its ε
 (:func:`engine.privacy.accounting.event_epsilon`), as can any other accountant of dp_accounting events. It is valid for
-the protected unit and the adjacency of the mechanism (:mod:`engine.privacy.mechanism_registry`).
+the protected unit and the adjacency of the mechanism (:mod:`engine.config.mechanism_registry`).
 
 dp_accounting takes a second to import, so it is imported at the first request for an event.
 """

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from engine.config import JOIN, NOTHING, fields_of
-from engine.privacy.mechanism_registry import MECHANISMS
+from engine.config.mechanism_registry import MECHANISMS
 from engine.taggers import splits_of
 from pages.explore import widgets
 from pages.shared import titles

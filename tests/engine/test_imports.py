@@ -13,7 +13,7 @@ from tests.modules import FILES, ROOT, imports
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
-    ("engine.taggers", "engine.privacy.mechanism_registry"),
+    ("engine.taggers",),
     ("engine.artifact_store", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),
     ("engine.records",),

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
 from engine.federated import accounting
 from engine.federated.accounting import event, max_cost_candidates, most_rounds, privacy_spent, training
 from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.privacy import accounting as central_accounting
 from engine.privacy import events
 from engine.privacy.assumptions.scenario import Part, Training
-from engine.privacy.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 
 PART = PrivacyPlan(

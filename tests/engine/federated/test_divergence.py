@@ -9,8 +9,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.config.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.federated.accounting import divergence
-from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import RdpFilter, best_order_filter, rdp_composition
 from tests.engine.federated.test_costliest import PART, federation

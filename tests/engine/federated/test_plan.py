@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.errors import InvalidConfig
 from engine.federated import accounting
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import FederatedPlan, federated_plan
-from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath

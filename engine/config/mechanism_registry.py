@@ -1,6 +1,6 @@
 """Registry of mechanisms: the protected unit of each, its attacker, and where its noise is added.
 
-This module is light and below the configuration, which names one of the mechanisms.
+:mod:`engine.privacy` implements them.
 """
 
 from dataclasses import dataclass
