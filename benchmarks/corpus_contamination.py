@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import combinations
 
 from engine import corpus
+from engine.config.feature_registry import ALL_FEATURES
 from engine.corpus import Corpus
 from engine.embeddings import contamination
 from engine.settings import Settings
@@ -19,9 +20,9 @@ SPLITS = ("train", "validation", "test")
 
 
 def with_public(whole: Corpus) -> list[str]:
-    """Return the overlap with the data of the features "names", as a line for each split of the corpus."""
-    overlap = contamination.of_corpus(whole, "names")
-    fitted = {int(number) for part in contamination.RESTS_ON["names"] for number in contamination.fitted_on(part)}
+    """Return the overlap with the data that any features were fitted on, as a line for each split of the corpus."""
+    overlap = contamination.of_corpus(whole, ALL_FEATURES.name)
+    fitted = {int(number) for part in ALL_FEATURES.fitted for number in contamination.fitted_on(part)}
     lines = []
     for split, of, shared, short in zip(SPLITS, overlap.sentences, overlap.shared, overlap.short, strict=True):
         same = [s.tokens for s in getattr(whole, split) if contamination.checksum(s.tokens) in fitted]

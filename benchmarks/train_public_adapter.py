@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine import corpus
+from engine.config.feature_registry import ALL_FEATURES
 from engine.embeddings import contamination, minilm
 from engine.embeddings.contextual import token_vectors
 from engine.embeddings.features import KEPT, LAYERS, PROJECTION
@@ -98,7 +99,7 @@ def main() -> int:
     only_checksums = parser.parse_args().checksums
     wikigold = corpus.resolve("wikigold", Settings.from_environment()).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
-    contamination.write_checksums(wikigold, ("projection", "adapter"))
+    contamination.write_checksums(wikigold, ALL_FEATURES.fitted)
     if not only_checksums:
         every = [sentence for split in (wikigold.train, wikigold.validation, wikigold.test) for sentence in split]
         index = {tag: number for number, tag in enumerate(wikigold.tags)}

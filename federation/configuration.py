@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config import IN_CONTEXT, SimulationConfig
+from engine.config import FEATURE_SETS, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.validation import integer, number, text
 
@@ -120,8 +120,9 @@ def _check(config: SimulationConfig) -> None:
         raise InvalidConfig(f"participants={federation.participants}, expected none: all clients join each round")
     if config.platforms:
         raise InvalidConfig(f"corpus={config.corpus!r}, expected one corpus: it defines the tags of all clients")
-    if config.features in IN_CONTEXT:
-        raise InvalidConfig(f"features={config.features!r}, expected 'vectors' or 'shapes': others need TensorFlow")
+    if config.feature_set.in_context:
+        supported = " or ".join(repr(name) for name, features in FEATURE_SETS.items() if not features.in_context)
+        raise InvalidConfig(f"features={config.features!r}, expected {supported}: others need TensorFlow")
     if privacy.private and privacy.kind.noise == "server":
         raise InvalidConfig(
             f"mechanism={privacy.mechanism!r}, expected 'dp-sgd', 'local' or 'secure-sum': a client's ledger cannot "

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
+from engine.config.feature_registry import ALL_FEATURES
 from engine.settings import REPOSITORY
 from tests.engine.test_imports import RANK
 
@@ -91,6 +92,12 @@ def test_metrics_md_lists_each_lesson():
     lessons = list((REPOSITORY / "pages" / "learn").glob("lesson_?_*.py"))
     numbers = {found[1] for lesson in lessons if (found := re.match(r"lesson_(\d)_", lesson.name))}
     assert set(re.findall(r"\| \*Learn\*, lesson (\d),", table)) == numbers
+
+
+def test_metrics_md_has_the_declared_widths_of_features():
+    section = (REPOSITORY / "docs" / "metrics.md").read_text().split("\n## Features\n")[1].split("\n#")[0]
+    widths = [int(width) for width in re.findall(r"\| (\d+) \|\n", section)]
+    assert widths == [part.width for part in ALL_FEATURES.parts]
 
 
 def test_each_claimed_defence_has_its_test():

@@ -11,13 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
+from engine.config.feature_registry import FEATURE_SETS
 from engine.config.federation import NOTHING, PARTITIONS, FederationConfig
 from engine.config.parameters import Parameter
 from engine.config.privacy import DEFAULT_CLIP_NORM, NOISE, NOISE_SOURCES, PrivacyConfig
 from engine.config.simulation import (
-    FEATURES,
     FLAT,
-    IN_CONTEXT,
     JOIN,
     MINILM,
     PARAMETERS,
@@ -31,9 +30,8 @@ from engine.config.training import OPTIMISERS, TrainingConfig
 
 __all__ = [
     "DEFAULT_CLIP_NORM",
-    "FEATURES",
+    "FEATURE_SETS",
     "FLAT",
-    "IN_CONTEXT",
     "JOIN",
     "MINILM",
     "NOISE",

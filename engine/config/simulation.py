@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from engine.config.feature_registry import FEATURE_SETS, FITTED_ON, SOURCES, FeatureSet
 from engine.config.federation import NOTHING, FederationConfig
 from engine.config.parameters import Parameter, check_fields, parameters_of
 from engine.config.privacy import PrivacyConfig
@@ -16,17 +17,6 @@ from engine.config.value_types import Choice, Integer, Number, Text
 from engine.errors import InvalidConfig
 from engine.taggers import KINDS, splits_of
 
-_FEATURES = {
-    "vectors": "Word vectors",
-    "shapes": "Word vectors and spelling",
-    "contextual": "Public language model",
-    "tuned": "Public model fine-tuned for NER",
-    "names": "Public NER tagger",
-}
-"""Titles of the features; each choice includes those above it."""
-FEATURES = tuple(_FEATURES)
-IN_CONTEXT = FEATURES[2:]
-"""Features with contextual vectors."""
 SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always available."""
 MINILM = "all-MiniLM-L6-v2"
@@ -47,9 +37,7 @@ class SimulationConfig:
             subsampling.
         tagger: The model.
         embeddings: Name of the spaCy package with the static word vectors.
-        features: Features of a token, each value adding to the one before. "vectors": the word vector, as in the
-            papers. "shapes": the word shape. "contextual": contextual vectors of a public language model. "tuned":
-            those of the same model fine-tuned on public entities. "names": the output of spaCy's public NER model.
+        features: Features of a token, a name in :data:`engine.config.FEATURE_SETS`; "vectors" as in the papers.
         language_model: Public language model of the "contextual" features, by default MiniLM. Another one is named by
             its shape and checksum, see :mod:`engine.embeddings.custom_model`.
         training: The optimisation.
@@ -92,15 +80,14 @@ class SimulationConfig:
     features: str = field(
         default="vectors",
         metadata=Parameter(
-            values=Choice(names=FEATURES),
+            values=Choice(names=tuple(FEATURE_SETS)),
             label="Features",
-            option_help="Input features of a token: vectors (word vectors); shapes (and word shapes); contextual (and "
-            "vectors of a public language model); tuned (and vectors of that model fine-tuned on public entities); "
-            "names (and spaCy's NER tags).",
+            option_help="Input features of a token: "
+            + "; ".join(f"{name} ({features.adds})" for name, features in FEATURE_SETS.items())
+            + ".",
             widget_help="Inputs of the model for each token, from public data. Each choice includes those above it. "
-            "The last three were fitted on Wikigold's sentences, the last two also on its labels, and spaCy's NER "
-            "model on OntoNotes. The page warns you if a corpus shares sentences with Wikigold.",
-            titles=_FEATURES,
+            f"{SOURCES} The page warns you if a corpus shares sentences with {FITTED_ON}.",
+            titles={name: features.title for name, features in FEATURE_SETS.items()},
             self_explanatory=True,
         ).metadata,
     )
@@ -138,15 +125,17 @@ class SimulationConfig:
         self._check_mechanism()
 
     def _check_features(self) -> None:
-        if KINDS[self.tagger.name].in_context and self.features not in IN_CONTEXT:
+        if KINDS[self.tagger.name].in_context and not self.feature_set.in_context:
+            in_context = [name for name, features in FEATURE_SETS.items() if features.in_context]
             raise InvalidConfig(
-                f"features={self.features!r}, expected one of {', '.join(IN_CONTEXT)}, since "
+                f"features={self.features!r}, expected one of {', '.join(in_context)}, since "
                 f"tagger={self.tagger.name!r} reads vectors in context"
             )
-        if self.language_model != MINILM and self.features != "contextual":
+        if self.language_model != MINILM and not self.feature_set.custom_model:
+            replaceable = [repr(name) for name, features in FEATURE_SETS.items() if features.custom_model]
             raise InvalidConfig(
                 f"language_model={self.language_model!r}, expected {MINILM!r} with features={self.features!r}: another "
-                "model can only replace it with 'contextual'"
+                f"model can only replace it with {' or '.join(replaceable)}"
             )
 
     def _check_platforms(self) -> None:
@@ -201,6 +190,11 @@ class SimulationConfig:
                 f"weighting={federation.weighting!r}, expected 'equal', since mechanism={mechanism!r} bounds each "
                 "client's contribution equally"
             )
+
+    @property
+    def feature_set(self) -> FeatureSet:
+        """Properties of the features."""
+        return FEATURE_SETS[self.features]
 
     @property
     def platforms(self) -> tuple[str, ...]:

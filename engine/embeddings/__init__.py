@@ -6,11 +6,10 @@ text would reveal its vocabulary.
 
 from engine.embeddings.custom_model import own_in_context
 from engine.embeddings.encoding import EncodedCorpus, EncodedSplit
-from engine.embeddings.features import IN_CONTEXT, encode
+from engine.embeddings.features import encode
 from engine.embeddings.vectors import VectorPackage, find, installed
 
 __all__ = [
-    "IN_CONTEXT",
     "EncodedCorpus",
     "EncodedSplit",
     "VectorPackage",

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.config import FEATURE_SETS
+from engine.config.feature_registry import FITTED_ON
 from engine.corpus import AnyCorpus
 from engine.corpus.deduplication import LEAST_WORDS, checksum, checksums, words
 from engine.corpus.handle import CorpusHandle
@@ -27,9 +29,6 @@ from engine.embeddings.features import PUBLIC
 from engine.records import PrivacySpent
 
 CHECKSUMS = PUBLIC / "fitted-on.npz"
-FITTED_ON = "Wikigold"
-RESTS_ON = {"contextual": ("projection",), "tuned": ("projection", "adapter"), "names": ("projection", "adapter")}
-"""Fitted parts of each choice of features; the others use none."""
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
 """Version of the comparison; increase it when sentences are compared differently."""
@@ -99,7 +98,7 @@ def overlap(corpus: AnyCorpus, features: str) -> Overlap:
         CorpusError: If a corpus is not available.
         StoreError: If the cache cannot be read or written.
     """
-    if features not in RESTS_ON:
+    if not FEATURE_SETS[features].fitted:
         return NONE
     each = [_of_one(part, features) for part in corpus.parts]
     sums = ([sum(column) for column in zip(*rows, strict=True)] for rows in zip(*map(_counts, each), strict=True))
@@ -119,7 +118,7 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
     except (OSError, ValueError, KeyError, TypeError):
         _read.cache_clear()
     whole = corpus.load()
-    overlaps = {kind: asdict(of_corpus(whole, kind)) for kind in RESTS_ON}
+    overlaps = {kind: asdict(of_corpus(whole, kind)) for kind, entry in FEATURE_SETS.items() if entry.fitted}
     with corpus.artefacts.write(name, "What the corpus shares") as made:
         made.write_text(json.dumps(overlaps), encoding="utf-8")
     return _read(corpus.artefacts.local_path(name))[features]
@@ -127,7 +126,7 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
 
 def of_corpus(whole: Corpus, features: str) -> Overlap:
     """Compute the overlap of a loaded corpus."""
-    fitted = {int(value) for part in RESTS_ON.get(features, ()) for value in fitted_on(part)}
+    fitted = {int(value) for part in FEATURE_SETS[features].fitted for value in fitted_on(part)}
     splits = [getattr(whole, split) for split in _SPLITS]
     counted = [_counted(split, fitted) for split in splits]
     return Overlap(
@@ -173,7 +172,7 @@ def fitted_on(part: str) -> np.ndarray:
 
 def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
     """Return whether features were fitted on the corpus with this checksum, which need not be available."""
-    return features in RESTS_ON and corpus_checksum in _corpora()
+    return bool(FEATURE_SETS[features].fitted) and corpus_checksum in _corpora()
 
 
 @lru_cache(maxsize=1)

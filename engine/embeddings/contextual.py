@@ -9,13 +9,15 @@ Usage: ``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEAT
 import json
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from engine.config import FEATURE_SETS
 from engine.embeddings import minilm
 from engine.embeddings.custom_model import OwnModel, at
 from engine.embeddings.features import KEPT, LAYERS, projection
@@ -86,6 +88,14 @@ def _tuned_encoder() -> minilm.Encoder:
     return minilm.Encoder(minilm.adapted(minilm.weights(), minilm.adapter()))
 
 
+@dataclass(frozen=True)
+class _Models:
+    """Models that parts may use: the folder of the spaCy package, and a custom language model with its projection."""
+
+    package: Path
+    own: tuple[OwnModel, Path] | None
+
+
 def features(
     kind: str,
     package: Path,
@@ -95,37 +105,29 @@ def features(
 ) -> np.ndarray:
     """Return the contextual part of the features: float32 [tokens, F].
 
-    These are whitened layers of the public model. "tuned" adds the last layer of the model fine-tuned on public
-    entities, of unit length. "names" also adds the output of spaCy's NER model in ``package``.
-
     Args:
-        kind: Kind of features.
+        kind: Name of the feature set.
         package: Folder of the spaCy package.
         sentences: Words of each sentence.
         progress: Called with the share done, 0 to 1.
         own: Custom model instead of MiniLM, with its projection.
     """
-    parts: list[Callable[..., np.ndarray]] = [
-        partial(_whitened, own=own),
-        *([_tuned] if kind in ("tuned", "names") else []),
-    ]
-    if kind == "names":
-        parts.append(partial(found_names, package))
+    parts = [IN_CONTEXT[part.name] for part in FEATURE_SETS[kind].parts if part.in_context]
+    models = _Models(package, own)
 
     def part_of(number: int) -> Callable[[float], None]:
         return lambda share: progress((number + share) / len(parts))
 
-    made = [part(sentences, part_of(number)) for number, part in enumerate(parts)]
+    made = [part(sentences, part_of(number), models) for number, part in enumerate(parts)]
     found: np.ndarray = np.concatenate(made, axis=1).astype(np.float32)
     return found
 
 
-def _whitened(
-    sentences: Sequence[Sequence[str]],
-    progress: Callable[[float], None],
-    own: tuple[OwnModel, Path] | None = None,
+def _whitened_layers(
+    sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models
 ) -> np.ndarray:
-    model, basis = (own[0], projection(own[1])) if own else (None, projection())
+    """Return whitened layers of the public language model, or of the custom one."""
+    model, basis = (models.own[0], projection(models.own[1])) if models.own else (None, projection())
     layers = model.used_layers if model else LAYERS
     found = token_vectors(_encoder(model), sentences, layers, progress, model)
     parts = [(found[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate(layers)]
@@ -150,10 +152,24 @@ def fitted(vectors: np.ndarray, layers: Sequence[int]) -> dict[str, np.ndarray]:
     return found
 
 
-def _tuned(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
+def _tuned_layer(sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models) -> np.ndarray:
+    """Return the last layer of the model fine-tuned on public entities, of unit length."""
     found = token_vectors(_tuned_encoder(), sentences, [minilm.LAYERS], progress)[:, 0]
     directions: np.ndarray = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
     return directions
+
+
+def _ner_tags(sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models) -> np.ndarray:
+    """Return the output of spaCy's NER model."""
+    return found_names(models.package, sentences, progress)
+
+
+IN_CONTEXT: dict[str, Callable[[Sequence[Sequence[str]], Callable[[float], None], _Models], np.ndarray]] = {
+    "whitened-layers": _whitened_layers,
+    "tuned-layer": _tuned_layer,
+    "ner-tags": _ner_tags,
+}
+"""Computation of each part in context: float32 [tokens, width]."""
 
 
 def main() -> int:

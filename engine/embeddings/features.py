@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.config import FEATURE_SETS
+from engine.config.feature_registry import FeatureSet
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
-from engine.embeddings import ner_features
 from engine.embeddings.custom_model import OwnInContext
 from engine.embeddings.encoding import EncodedCorpus, EncodedSplit, encode_words, name_of
 from engine.embeddings.vectors import VectorPackage, find
@@ -30,8 +31,6 @@ PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
 LAYERS, KEPT = (4, 6), 128
 """Layers of the language model that are used, and whitened dimensions of each."""
-IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + ner_features.SIZE}
-"""Number of a token's contextual features."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Divisors of word vectors (typical length in en_core_web_md) and of word-shape bits.
 
@@ -56,13 +55,13 @@ def encode(
 ) -> EncodedCorpus:
     """Return the arrays of a corpus with features of this kind, computed on first use.
 
-    With "vectors" all tokens share a table of words. With all others each token has its own row in one file, [tokens,
-    F] as :func:`narrow` returns it: word vector, word shape, contextual features.
+    With word vectors only, all tokens share a table of words. With all other features each token has its own row in one
+    file, [tokens, F] as :func:`narrow` returns it: the parts of the feature set, those in context last.
 
     Args:
         corpus: The corpus.
         package_name: Name of the package of word vectors.
-        kind: Kind of features.
+        kind: Name of the feature set.
         progress: Called with the share of the features done, 0 to 1; it may raise to stop.
         own: Custom language model instead of MiniLM; its label is part of the file name.
 
@@ -74,7 +73,8 @@ def encode(
     """
     package = find(package_name)
     encoded = encode_words(corpus, package)
-    if kind == "vectors":
+    features = FEATURE_SETS[kind]
+    if features.word_vectors_only:
         return encoded
     which = f"{kind}-{own.label}" if own else kind
     name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
@@ -84,7 +84,7 @@ def encode(
         with corpus.artefacts.lock(name, lambda: progress(0.0)):
             if corpus.artefacts.get(name) is None:
                 with corpus.artefacts.write(name, "The features") as made:
-                    np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress, own))
+                    np.save(made, _table(encoded, features, corpus.load(), package, made.parent, progress, own))
         path = corpus.artefacts.local_path(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []
@@ -93,8 +93,7 @@ def encode(
         splits.append(replace(split, rows=np.arange(first, first + len(split.rows), dtype=np.int32)))
         first += len(split.rows)
     train, validation, test = splits
-    copied = int(table.shape[1]) - IN_CONTEXT.get(kind, 0)
-    return EncodedCorpus(train, validation, test, table, encoded.tags, copied)
+    return EncodedCorpus(train, validation, test, table, encoded.tags, features.copied)
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
@@ -108,7 +107,7 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 def _table(
     encoded: EncodedCorpus,
-    kind: str,
+    features: FeatureSet,
     corpus: Corpus,
     package: VectorPackage,
     near_by: Path,
@@ -119,21 +118,36 @@ def _table(
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     more = []
-    if kind in IN_CONTEXT:
-        more.append(_in_context(sentences, kind, package.folder, near_by, progress, with_projection(own, progress)))
-    return of_tokens(words, encoded.vectors[rows], *more)
+    if features.in_context:
+        model = with_projection(own, progress)
+        more.append(_in_context(sentences, features.name, package.folder, near_by, progress, model))
+    return of_tokens(features, words, encoded.vectors[rows], *more)
 
 
-def of_tokens(words: Sequence[str], vectors: np.ndarray, *more: np.ndarray) -> np.ndarray:
+OUT_OF_CONTEXT: dict[str, Callable[[Sequence[str], np.ndarray], np.ndarray]] = {
+    "word-vector": lambda words, vectors: vectors / np.float32(VECTOR_NORM),
+    "word-shape": lambda words, vectors: shapes(words) / np.float32(SHAPE_NORM),
+}
+"""Computation of each part that does not depend on the sentence, from words and their vectors: [tokens, width]."""
+
+
+def of_tokens(features: FeatureSet, words: Sequence[str], vectors: np.ndarray, *more: np.ndarray) -> np.ndarray:
     """Return the features of tokens, [tokens, F], as :func:`narrow` returns them.
 
     Args:
+        features: The feature set.
         words: The tokens.
         vectors: Their word vectors, [tokens, 300].
-        *more: Contextual features, if any.
+        *more: The parts in context together, if there are any.
+
+    Raises:
+        ValueError: If the number of values differs from the declared width.
     """
-    parts = [vectors / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM), *more]
-    return np.concatenate([narrow(part) for part in parts], axis=1)
+    parts = [OUT_OF_CONTEXT[part.name](words, vectors) for part in features.parts if not part.in_context]
+    table: np.ndarray = np.concatenate([narrow(part) for part in (*parts, *more)], axis=1)
+    if table.shape[1] != features.width:
+        raise ValueError(f"features={features.name!r} have {table.shape[1]} values, expected {features.width}")
+    return table
 
 
 def _in_context(

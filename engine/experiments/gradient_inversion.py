@@ -48,7 +48,7 @@ def refuse(config: SimulationConfig) -> None:
         ("clients", federation.clients, federation.clients > 1, "more than 1, since otherwise nothing is sent"),
         ("platforms", len(config.platforms), not config.platforms, "0, since models with private heads differ"),
         ("schedule", federation.schedule, federation.schedule != "gradients", "a schedule that sends weights"),
-        ("features", config.features, config.features == "vectors", "'vectors', with one vector per word"),
+        ("features", config.features, config.feature_set.word_vectors_only, "'vectors', with one vector per word"),
         ("optimiser", config.training.optimiser, config.training.optimiser != "adam", "'sgd' or 'momentum'"),
     ):
         if not good:

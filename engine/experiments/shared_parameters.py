@@ -5,12 +5,7 @@ from dataclasses import dataclass
 
 from engine.config import SimulationConfig
 from engine.corpus.tag_schemes import PREFIXES
-from engine.embeddings.features import IN_CONTEXT
-from engine.embeddings.word_shape import SIZE as SHAPES
 from engine.taggers import build, splits_of
-
-WORD_VECTOR = 300
-"""Dimensions of the word vectors that the dashboard offers."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +36,8 @@ def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: 
     """
     known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
     entity_types = len({name for each in types for name in each} if known else set(types[platform]))
-    spelling = 0 if config.features == "vectors" else SHAPES
-    copied = WORD_VECTOR + spelling
     tags = len(PREFIXES[config.schemes[platform]]) * entity_types + 1
-    tagger = build(config.tagger, copied + IN_CONTEXT.get(config.features, 0), tags, copied)
+    tagger = build(config.tagger, config.feature_set.width, tags, config.feature_set.copied)
     tagger = tagger.sharing(config.federation.shared_parts)
     weights = dict.fromkeys(tagger.splits, 0)
     leaves = {}

@@ -7,7 +7,8 @@ import math
 import time
 from typing import Any
 
-from engine.embeddings.contamination import FITTED_ON, Overlap
+from engine.config.feature_registry import FITTED_ON
+from engine.embeddings.contamination import Overlap
 from engine.experiments.seed_aggregates import engine_of
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (

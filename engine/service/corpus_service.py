@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from engine import corpus as corpora
-from engine.config import FEATURES
+from engine.config.feature_registry import ALL_FEATURES
 from engine.corpus import CorpusInfo, derived_files, uploads
 from engine.corpus.sentences import Sentence
 from engine.embeddings import custom_model
@@ -36,7 +36,7 @@ class CorpusService:
     def overlap(self, name: str) -> Overlap | None:
         """Return the overlap of a corpus with the training data of any features; None if it cannot be read."""
         try:
-            return overlap(corpora.resolve(name, self._context.settings), FEATURES[-1])
+            return overlap(corpora.resolve(name, self._context.settings), ALL_FEATURES.name)
         except CorpusError:
             return None
 

@@ -154,7 +154,7 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
         tell: receives a description of the stage; it may raise to stop.
     """
     required = {setup_status.VECTORS, setup_status.TRAINING}
-    if config.features in embeddings.IN_CONTEXT:
+    if config.feature_set.in_context:
         required |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
     if settings.backend == "tensorflow":
         required.add(setup_status.TENSORFLOW)

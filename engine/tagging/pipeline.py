@@ -15,7 +15,7 @@ from engine.corpus.sentences import entities
 from engine.embeddings import EncodedSplit, find, own_in_context
 from engine.embeddings.char_ids import spelt
 from engine.embeddings.encoding import tag_sequences, token_positions
-from engine.embeddings.features import IN_CONTEXT, of_tokens, with_projection
+from engine.embeddings.features import of_tokens, with_projection
 from engine.embeddings.vectors import WordVectors
 from engine.errors import StoreError
 from engine.settings import Settings
@@ -95,7 +95,7 @@ class TextTagger:
             VectorsMissing: If they are not installed.
             StoreError: If they cannot be read.
         """
-        config = model.config
+        config, features = model.config, model.config.feature_set
         wait_for_parts(config, self.settings, self._on_progress)
         compile_parts(self.settings, self._on_progress)
         package = find(config.embeddings)
@@ -105,9 +105,9 @@ class TextTagger:
         words = [word for sentence in sentences for word in sentence]
         row_of = vectors.rows(words)
         rows, table = np.array([row_of[word] for word in words], np.int32), vectors.table
-        if config.features != "vectors":
-            more = [self._in_context(sentences, model, package.folder)] if config.features in IN_CONTEXT else []
-            rows, table = np.arange(len(words), dtype=np.int32), of_tokens(words, table[rows], *more)
+        if not features.word_vectors_only:
+            more = [self._in_context(sentences, model, package.folder)] if features.in_context else []
+            rows, table = np.arange(len(words), dtype=np.int32), of_tokens(features, words, table[rows], *more)
         offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
         tags = np.zeros(len(words), np.int16)
         distinct = {word: number for number, word in enumerate(dict.fromkeys(words))}

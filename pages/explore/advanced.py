@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import JOIN, MINILM, OF_KIND, SCHEMES, fields_of
+from engine.config import FEATURE_SETS, JOIN, MINILM, OF_KIND, SCHEMES, fields_of
 from engine.errors import EpsilonError
 from engine.service import Application
 from engine.taggers import KINDS
@@ -37,7 +37,7 @@ def _language_model(app: Application, start: Mapping[str, Any]) -> None:
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     models = list(dict.fromkeys([*models, start["language_model"]]))
-    if st.session_state.features == "contextual" and len(models) > 1:
+    if FEATURE_SETS[st.session_state.features].custom_model and len(models) > 1:
         widgets.select(start, "language_model", models)
 
 

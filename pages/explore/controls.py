@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.config import FEATURES, FLAT, IN_CONTEXT, NOISE, OF_KIND, PrivacyConfig, SimulationConfig, fields_of
+from engine.config import FEATURE_SETS, FLAT, NOISE, OF_KIND, PrivacyConfig, SimulationConfig, fields_of
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
@@ -52,7 +52,10 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
     state = st.session_state
     widgets.show(start, "tagger")
     st.caption(KINDS[state.tagger].note)
-    widgets.select(start, "features", IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES)
+    in_context = KINDS[state.tagger].in_context
+    widgets.select(
+        start, "features", [name for name, kind in FEATURE_SETS.items() if kind.in_context or not in_context]
+    )
     widgets.slider(
         start,
         "noise_multiplier",
@@ -138,7 +141,7 @@ def _config() -> SimulationConfig:
     values = federated.effective({name: state.get(name, state[_INITIAL][name]) for name in FLAT})
     kind = KINDS[values["tagger"]]
     without_effect = {name for name in OF_KIND if name not in kind.fields}
-    if values["features"] != "contextual":
+    if not FEATURE_SETS[values["features"]].custom_model:
         without_effect.add("language_model")
     if values["clip_norm"] is None:
         without_effect.add("clip_norm")

@@ -48,7 +48,7 @@ def show(app: Application) -> None:
         return
     types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
     parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda index: len(types[index])))
-    inputs = "Word vectors" if config.features == "vectors" else "Word vectors and vectors of a public language model"
+    inputs = "Word vectors and vectors of a public language model" if config.feature_set.in_context else "Word vectors"
     whole = fedner_2020.PLATFORM if config.privacy.kind.client_level else fedner_2020.SENTENCE
     scope = whole if config.privacy.private else fedner_2020.UNPROTECTED
     each_step = config.federation.schedule == "gradients"

@@ -174,7 +174,7 @@ def _public(evidence: Evidence) -> Assumption:
     if evidence.verdict is Verdict.BROKEN:
         return Assumption(name, Held.NOT, " ".join(evidence.privacy.assumptions))
     why = "Word vectors, tag names, the number of sentences or clients, and all settings were fixed before training."
-    if evidence.run.config.features not in ("contextual", "tuned", "names"):
+    if not evidence.run.config.feature_set.fitted:
         return Assumption(name, Held.CLAIMED, why)
     if evidence.missing:
         return Assumption(name, Held.CLAIMED, f"{why} {evidence.missing}")

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine import corpus
 from engine.cluster import worker
-from engine.config import MINILM, SimulationConfig, run_key
+from engine.config import FEATURE_SETS, MINILM, SimulationConfig, run_key
 from engine.embeddings import custom_model, features, minilm
 from engine.embeddings.contextual import fitted, token_vectors
 from engine.embeddings.custom_model import OwnInContext, at, find, installed
@@ -230,7 +230,7 @@ class TestFeatures:
         own = at(folder)
         split = encoded().train
         table = encoded().vectors
-        assert table.shape[1] == 300 + 17 + features.IN_CONTEXT["contextual"]
+        assert table.shape[1] == FEATURE_SETS["contextual"].width
         (kept,) = (with_model.home / "encoded").glob("*.npy")
         assert f"-contextual-{own.label}-" in kept.name
         with np.load(with_model.home / "projections" / f"{own.label}-1.npz") as basis:

@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from engine import corpus
-from engine.config import SimulationConfig
+from engine.config import FEATURE_SETS, SimulationConfig
 from engine.embeddings import features
 from engine.embeddings.encoding import name_of
 from engine.embeddings.vectors import find
@@ -62,6 +63,20 @@ def test_rows_of_returns_rows_of_arrays_and_mapped_files(tmp_path) -> None:
     np.save(tmp_path / "t.npy", features.narrow(table))
     mapped = np.load(tmp_path / "t.npy", mmap_mode="r")
     assert (rows_of(mapped, rows) == table[rows]).all()
+
+
+def test_each_feature_set_contains_the_one_before_it() -> None:
+    sets = list(FEATURE_SETS.values())
+    assert [features.name for features in sets] == ["vectors", "shapes", "contextual", "tuned", "names"]
+    assert [features.width for features in sets] == [300, 317, 573, 957, 993]
+    assert [features.copied for features in sets] == [300, 317, 317, 317, 317]
+    for smaller, larger in pairwise(sets):
+        assert larger.parts[: len(smaller.parts)] == smaller.parts
+
+
+def test_features_of_undeclared_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="features='shapes' have 316 values, expected 317"):
+        features.of_tokens(FEATURE_SETS["shapes"], ["a"], np.zeros((1, 299), np.float32))
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from engine import embeddings
+from engine.config.feature_registry import ALL_FEATURES
 from engine.embeddings import minilm
-from engine.embeddings.contextual import features, token_vectors
+from engine.embeddings.contextual import IN_CONTEXT, features, token_vectors
+from engine.embeddings.features import OUT_OF_CONTEXT
 from engine.embeddings.ner_features import found_names
 from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
@@ -163,3 +165,8 @@ def test_each_type_of_features_extends_the_previous_one() -> None:
     assert (names[:, 640:] == found_names(package, sentences)).all()
     assert progress_values[-1] == 1.0
     assert max(progress_values) == 1.0
+
+
+def test_each_part_of_the_features_has_one_computation() -> None:
+    assert {part.name for part in ALL_FEATURES.parts if part.in_context} == set(IN_CONTEXT)
+    assert {part.name for part in ALL_FEATURES.parts if not part.in_context} == set(OUT_OF_CONTEXT)
