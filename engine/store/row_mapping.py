@@ -126,3 +126,15 @@ def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> 
         parent=row.parent,
         owner=row.owner,
     )
+
+
+def begin_writing(connection: Connection) -> None:
+    """Prevent other writers in SQLite until the transaction ends."""
+    driver = connection.connection.dbapi_connection
+    if driver is not None and not driver.in_transaction:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def storable(text: str) -> str:
+    """Return a text without characters that databases reject: null characters (PostgreSQL) and lone surrogates."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
@@ -24,7 +23,8 @@ from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
 from engine.privacy.budget import ChargeRequest
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store import permissions, privacy_ledger, row_mapping
+from engine.store import claims, permissions, privacy_ledger, row_mapping
+from engine.store.claims import Claim, Unfinished
 from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3
@@ -32,46 +32,6 @@ ATTEMPTS = 3
 _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
 _BATCH = 500
 """Number of identities in one query: databases limit the number of bound values."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The right of a worker to compute a run.
-
-    Attributes:
-        run_id: Identity of the run.
-        token: Fencing token, which is valid until another worker claims the run or it is stopped.
-        holder: Cluster of the worker.
-        config: Configuration of the run.
-        corpus_checksum: Checksum of its corpus.
-        kind: Kind of the run.
-        parent: The run that this one repeats or attacks, if any.
-    """
-
-    run_id: str
-    token: str
-    holder: str
-    config: SimulationConfig
-    corpus_checksum: str
-    kind: RunKind = RunKind.RUN
-    parent: str | None = None
-
-
-@dataclass(frozen=True)
-class Unfinished:
-    """A queued or running run.
-
-    Attributes:
-        run_id: Identity of the run.
-        state: Queued or running.
-        holder: Cluster that claimed it last.
-        heartbeat: Time of the last heartbeat in seconds since 1970 UTC.
-    """
-
-    run_id: str
-    state: RunState
-    holder: str | None
-    heartbeat: float | None
 
 
 class RunStore:
@@ -250,7 +210,7 @@ class RunStore:
             permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
-                connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
+                connection.execute(insert(notes).values(run_id=run_id, text=row_mapping.storable(text)))
 
     def delete(self, run_id: str) -> bool:
         """Delete a run with its records and its note, and stop it if it is queued or running.
@@ -290,14 +250,9 @@ class RunStore:
             ]
 
     def release(self, holder: str, *, in_order: bool, run_id: str | None = None) -> None:
-        """Requeue the running runs of a cluster whose workers have ended.
+        """Requeue the running runs of a cluster, or one of them, whose workers have ended.
 
-        Only a crash counts as an attempt, so that a run that crashes its workers fails in the end.
-
-        Args:
-            holder: The cluster.
-            in_order: Whether the workers ended in order, not by a crash.
-            run_id: Identity of one run, or None for all.
+        Unless they ended ``in_order``, it counts as an attempt: a run that crashes its workers fails in the end.
         """
         one = () if run_id is None else (runs.c.run_id == run_id,)
         again = {"state": RunState.QUEUED, "stage": "", "token": None, "heartbeat": None}
@@ -310,11 +265,12 @@ class RunStore:
 
     def fail(self, run_id: str, error: str) -> None:
         """Mark an unfinished run as failed when no worker can do so. ``error`` is one sentence."""
+        failed = {"state": RunState.FAILED, "error": row_mapping.storable(error), "token": None, "stage": ""}
         with self.begin() as connection:
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
-                .values(state=RunState.FAILED, error=_storable(error), finished=time.time(), token=None, stage="")
+                .values(**failed, finished=time.time())
             )
 
     # Methods for workers
@@ -322,14 +278,8 @@ class RunStore:
     def claim(self, run_id: str, holder: str) -> Claim:
         """Claim a queued run, or one whose worker in the same cluster has died; that worker can then no longer write.
 
-        A run that has lost its worker ``ATTEMPTS`` times without a new record is marked as failed instead.
-
-        Args:
-            run_id: Identity of the run.
-            holder: Cluster of the worker.
-
-        Raises:
-            RunStopped: If the run has ended or belongs to another cluster.
+        A run that has lost its worker ``ATTEMPTS`` times without a new record is marked as failed instead. ``holder``
+        is the cluster of the worker. Raises RunStopped if the run has ended or belongs to another cluster.
         """
         now, token = time.time(), uuid.uuid4().hex
         running_here = and_(runs.c.state == RunState.RUNNING, runs.c.holder == holder)
@@ -368,7 +318,7 @@ class RunStore:
         with self.begin() as connection:
             # A late heartbeat may be older than the newest record: the displayed progress never decreases.
             further = case((runs.c.progress > progress, runs.c.progress), else_=progress)
-            _change(connection, claim, heartbeat=time.time(), stage=stage, progress=further)
+            claims.change(connection, claim, heartbeat=time.time(), stage=stage, progress=further)
             return int(connection.execute(running).scalar_one())
 
     def append(self, claim: Claim, record: RoundRecord) -> None:
@@ -377,7 +327,7 @@ class RunStore:
         key = {"run_id": claim.run_id, "round": record.round}
         with self.begin() as connection:
             # The update comes first: it locks the run, so that no process writes between the query and the insertion.
-            _change(connection, claim, heartbeat=time.time(), progress=record.progress, attempts=0)
+            claims.change(connection, claim, heartbeat=time.time(), progress=record.progress, attempts=0)
             existing = select(records.c.round).filter_by(**key)
             if connection.execute(existing).first() is None:
                 connection.execute(insert(records).values(**key, body=body))
@@ -387,16 +337,16 @@ class RunStore:
         text = json.dumps(dataclasses.asdict(provenance), sort_keys=True)
         done = {"state": RunState.DONE, "progress": 1.0, "provenance": text}
         with self.begin() as connection:
-            _change(connection, claim, **done, finished=time.time(), token=None, stage="")
+            claims.change(connection, claim, **done, finished=time.time(), token=None, stage="")
 
     def give_up(self, claim: Claim, error: str) -> None:
         """Mark the run as failed. ``error`` is one sentence for the user. Raises RunStopped."""
         with self.begin() as connection:
-            _change(
+            claims.change(
                 connection,
                 claim,
                 state=RunState.FAILED,
-                error=_storable(error),
+                error=row_mapping.storable(error),
                 finished=time.time(),
                 token=None,
                 stage="",
@@ -416,7 +366,7 @@ class RunStore:
         """Open a transaction that excludes other exclusive ones or, in SQLite, all other writers. Raises StoreError."""
         with self.begin() as connection:
             if connection.dialect.name == "sqlite":
-                _begin_writing(connection)
+                row_mapping.begin_writing(connection)
             else:
                 connection.execute(sql("LOCK TABLE bookings IN EXCLUSIVE MODE"))
             yield connection
@@ -431,16 +381,13 @@ class RunStore:
         return permissions.in_sight(self.user, runs.c.run_id)
 
     def _existing(self, connection: Connection, run_id: str, *, lock: bool = False) -> Row[Any]:
-        """Return the row of a run. Raises RunNotFound.
+        """Return the row of a run. ``lock`` prevents changes by others until the transaction ends.
 
-        Args:
-            connection: The transaction.
-            run_id: Identity of the run.
-            lock: Whether to prevent changes by other processes until the transaction ends.
+        Raises RunNotFound.
         """
         query = select(runs).where(runs.c.run_id == run_id, *self._visible)
         if lock and connection.dialect.name == "sqlite":
-            _begin_writing(connection)  # SQLite has no row locks
+            row_mapping.begin_writing(connection)  # SQLite has no row locks
         elif lock:
             query = query.with_for_update()
         # PostgreSQL rejects a query with a null character in a text, where SQLite finds nothing.
@@ -448,22 +395,3 @@ class RunStore:
         if row is None:
             raise RunNotFound(f"No run has the identity {run_id!r}.")
         return row
-
-
-def _begin_writing(connection: Connection) -> None:
-    """Prevent other writers in SQLite until the transaction ends."""
-    driver = connection.connection.dbapi_connection
-    if driver is not None and not driver.in_transaction:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _storable(text: str) -> str:
-    """Return a text without characters that databases reject: null characters (PostgreSQL) and lone surrogates."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-
-
-def _change(connection: Connection, claim: Claim, **values: Any) -> None:
-    """Change a run under its claim, or raise RunStopped and change nothing."""
-    mine = (runs.c.run_id == claim.run_id, runs.c.token == claim.token, runs.c.state == RunState.RUNNING)
-    if connection.execute(update(runs).where(*mine).values(**values)).rowcount != 1:
-        raise RunStopped(f"The run {claim.run_id} was stopped or taken over by another worker.")

@@ -38,7 +38,7 @@ little noise*: masks hide the uploads, not what their sum reveals.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -46,6 +46,7 @@ import numpy as np
 from engine import validation
 from engine.errors import InvalidConfig, SecAggFailed
 from engine.federated.secagg import crypto, shamir
+from engine.federated.secagg.messages import EncryptedShares, PublicKeys, UnmaskRequest, UnmaskResponse
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
@@ -89,63 +90,6 @@ class SecAggParams:
                 f"After phase {phase!r} of secure aggregation in round {self.round + 1}, {len(left)} of {self.parties} "
                 f"clients are left, expected at least {self.threshold}: the sum stays masked"
             )
-
-
-@dataclass(frozen=True)
-class PublicKeys:
-    """The first message: two public keys of 32 bytes, one for pairwise masks and one for encryption."""
-
-    masks: bytes
-    encryption: bytes
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return len(self.masks) + len(self.encryption)
-
-
-@dataclass(frozen=True)
-class EncryptedShares:
-    """The second message.
-
-    Attributes:
-        ciphertexts: Encrypted shares for each other client.
-        commitment: Commitment to the seed of the self mask, for the server.
-    """
-
-    ciphertexts: Mapping[int, bytes]
-    commitment: bytes
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return len(self.commitment) + sum(map(len, self.ciphertexts.values()))
-
-
-@dataclass(frozen=True)
-class UnmaskRequest:
-    """The server's request for shares.
-
-    Attributes:
-        arrived: Clients whose uploads arrived; requests the shares of their seeds.
-        dropped: Clients that dropped out; requests the shares of their keys.
-    """
-
-    arrived: tuple[int, ...]
-    dropped: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class UnmaskResponse:
-    """The fourth message: shares of seeds and of keys, by the client that they belong to."""
-
-    seeds: Mapping[int, int] = field(repr=False)
-    keys: Mapping[int, int] = field(repr=False)
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return shamir.SHARE_BYTES * (len(self.seeds) + len(self.keys))
 
 
 class SecAggClient:

@@ -21,11 +21,7 @@ from engine.hardware import processor
 
 
 def target_features(override: str | None) -> dict[str, bool]:
-    """Return the processor features that Numba compiles for.
-
-    ``override`` is the value of ``NUMBA_CPU_FEATURES``, names with the prefix ``+`` or ``-``; None takes those of the
-    host.
-    """
+    """Return the features that Numba compiles for: ``override`` as in ``NUMBA_CPU_FEATURES``, or else the host's."""
     if override is None:
         return dict(llvm.get_host_cpu_features())
     return {name[1:]: name[0] == "+" for name in override.split(",") if name}

@@ -65,7 +65,12 @@ def test_noise_shares_equal_results_by_hand():
 
 @pytest.mark.parametrize(
     ("wrong", "field"),
-    [((-1.0, 3, 1), "noise_std"), ((math.nan, 3, 1), "noise_std"), ((1.0, 0, 0), "parties"), ((1.0, 3, 3), "max_dropouts")],
+    [
+        ((-1.0, 3, 1), "noise_std"),
+        ((math.nan, 3, 1), "noise_std"),
+        ((1.0, 0, 0), "parties"),
+        ((1.0, 3, 3), "max_dropouts"),
+    ],
 )
 def test_invalid_parameters_are_refused(wrong, field):
     with pytest.raises(InvalidConfig, match=field):
