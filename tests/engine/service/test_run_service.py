@@ -420,7 +420,7 @@ class TestQueries:
         store.finish(claim, provenance())
         (last,) = app.queries.get("0123456789abcdef").records
         assert math.isinf(last.privacy.epsilon)
-        assert "masked" in last.privacy.assumptions[0]
+        assert "masking" in last.privacy.assumptions[0]
         store.close()
         app.close()
 
