@@ -68,7 +68,7 @@ def dashboard(home):
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium):
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
