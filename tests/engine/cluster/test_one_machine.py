@@ -4,6 +4,7 @@ The scheduler is killed, and libfaketime changes the clocks of the workers while
 """
 
 import contextlib
+import dataclasses
 import glob
 import os
 import signal
@@ -15,13 +16,16 @@ import psutil
 import pytest
 
 from engine.cluster import remote_workers
+from engine.config import TrainingConfig
 from engine.records import RunState
 from engine.settings import REPOSITORY, Settings
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
 from tests.conftest import share
-from tests.engine.reliability.disturbed import LONG, App, Watch, alone
+from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone
 
+RUNS = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=20.0)) for config in CONFIGS]
+"""Two runs of 550 steps with 20 records or more each, so that both go on while the scheduler is away."""
 DAY = 86_400
 MOST_SECONDS = 300
 WORKERS = ("behind", "ahead")
@@ -125,12 +129,12 @@ def members(tmp_path_factory, encoded, settings_of_app, faketime):
 
 @pytest.fixture(scope="module")
 def undisturbed(encoded, tmp_path_factory):
-    return alone(LONG, tmp_path_factory.mktemp("undisturbed"), encoded)
+    return alone(RUNS, tmp_path_factory.mktemp("undisturbed"), encoded)
 
 
 def test_runs_survive_changed_clocks_and_a_killed_scheduler(members, settings_of_app, undisturbed):
     """One clock goes back by a day and one forward. The monotonic clock continues, as on a real machine."""
-    app, watch = App(settings_of_app, LONG, **members.environment), Watch(settings_of_app, LONG)
+    app, watch = App(settings_of_app, RUNS, **members.environment), Watch(settings_of_app, RUNS)
     try:
         watch.until(4)
         for name, days in zip(WORKERS, (-1, 1), strict=True):
