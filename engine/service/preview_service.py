@@ -97,7 +97,8 @@ class PreviewService:
         Raises:
             RunNotFound: There is no such run.
             InvalidConfig: The run is not finished, has no privacy guarantee, or needs its corpus for the split among
-            clients. StoreError: The database failed.
+                clients.
+            StoreError: The database failed.
         """
         from engine.federated import accounting
         from engine.privacy.assumptions import Training
