@@ -10,6 +10,7 @@ from engine.config import FEATURE_SETS, FLAT, NOISE, OF_KIND, PrivacyConfig, Sim
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
+from engine.reports.numbers import epsilon_text
 from engine.service import Application, Preview
 from engine.taggers import KINDS
 from pages.explore import advanced, corpora, federated, messages, target, widgets
@@ -169,6 +170,6 @@ def problems() -> list[str]:
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
     label = "Published: ε =" if preview.missing else "Planned: ε ="
-    st.markdown(f"{label} **{messages.epsilon(preview.privacy)}** :{colour}-badge[{messages.TIERS[preview.tier]}]")
+    st.markdown(f"{label} **{epsilon_text(preview.privacy.epsilon)}** :{colour}-badge[{messages.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")

@@ -124,11 +124,6 @@ def cost(privacy: PrivacySpent) -> str:
     return f"ε = {epsilon_text(privacy.epsilon)} (δ = {delta_text(privacy.delta)})"
 
 
-def epsilon(privacy: PrivacySpent) -> str:
-    """Format ε without δ."""
-    return epsilon_text(privacy.epsilon)
-
-
 def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     """Return the assumptions of ε in one line."""
     if math.isinf(privacy.epsilon):

@@ -97,9 +97,7 @@ def _scores(last: RoundRecord | None) -> EntityScores | None:
 
 def _evaluation_set(last: RoundRecord | None) -> str:
     """Return the set of sentences of these scores."""
-    if last is None:
-        return ""
-    return "test" if last.final else "validation"
+    return "" if last is None else "test" if last.final else "validation"
 
 
 def _epsilon(last: RoundRecord | None) -> str:
@@ -113,13 +111,11 @@ def _epsilon(last: RoundRecord | None) -> str:
 
 def _seconds(run: Run, last: RoundRecord | None) -> float | None:
     """Return the duration of a finished run, or the time up to the last record."""
-    if run.provenance:
-        return run.provenance.wall_seconds
-    return last.seconds if last else None
+    return run.provenance.wall_seconds if run.provenance else last.seconds if last else None
 
 
 def _source(run: Run, me: str | None = None) -> str:
-    if me and run.owner != me and not run.published:
+    if _of_others(run, me):
         return run.owner or "no owner"
     if run.kind != RunKind.RUN:
         return "rerun" if run.kind == RunKind.REPEAT else "audit"

@@ -32,7 +32,7 @@ from engine.taggers import KINDS, build
 FILE = Path(__file__).with_suffix(".json")
 VERSIONS = {"plain": PLAIN_VERSION, "private": PRIVATE_VERSION}
 NAMES = {"plain": "PLAIN_VERSION", "private": "PRIVATE_VERSION"}
-PRIVATE_ONLY = ("'noise'", "'server noise'", "f'ties of", "'looks'", "'groups'", "f'secure")
+PRIVATE_ONLY = ("'noise'", "'server noise'", "f'ties of", "'looks'", "'groups'", "f'secure sum")
 """Beginnings of the arguments of streams that only private runs draw from."""
 SENTENCES, DIMENSIONS, TAGS, CLIENTS = 60, 12, 5, 3
 DIGITS = 7
