@@ -117,7 +117,8 @@ def members(tmp_path_factory, encoded, settings_of_app, faketime):
         for name in WORKERS:
             made.clock(name).write_text("+0")
             fake = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(made.clock(name)), "FAKETIME_NO_CACHE": "1"}
-            made.work(name, **fake, FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1")
+            fake |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0", "NO_FAKE_STAT": "1"}
+            made.work(name, **fake)  # without this 0, waits for Python's interpreter lock spin
         wait_for(lambda: all("Retrying until it succeeds" in made.log(name) for name in WORKERS), MOST_SECONDS)
         made.schedule()
         wait_for(lambda: all("1 worker ready for" in made.log(name) for name in WORKERS), MOST_SECONDS)
