@@ -13,7 +13,16 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Response, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Request,
+    Response,
+    WebSocket,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
 from tests.conftest import share
@@ -68,12 +77,30 @@ def dashboard(home):
         yield address
 
 
+@pytest.fixture(scope="session")
+def user_data(tmp_path_factory) -> Path:
+    """Return the folder of the browser's profile, which keeps files and compiled scripts from one page to the next."""
+    return tmp_path_factory.mktemp("chromium")
+
+
 @pytest.fixture(scope="module")
-def browser(chromium):
+def default_profile(chromium, user_data) -> Iterator[BrowserContext]:
+    """Run a browser and yield its profile.
+
+    A new profile would compile all scripts again for each page, which was half of the tests' processor time.
+    """
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
+        context = playwright.chromium.launch_persistent_context(
+            user_data, executable_path=chromium, args=FLAGS, viewport={"width": 1280, "height": 800}
+        )
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def browser(default_profile) -> Browser:
+    """Return the browser, for tests that need further profiles."""
+    return default_profile.browser
 
 
 @pytest.fixture(autouse=True)
@@ -95,30 +122,44 @@ def is_external(address: str) -> bool:
 
 
 @contextmanager
-def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
-    """Yield a new browser profile; a request to another machine fails the test."""
-    context = browser.new_context(**options)
-    context.set_default_timeout(PATIENCE)
+def only_local(context: BrowserContext) -> Iterator[None]:
+    """Fail if a page of the profile sends a request to another machine."""
     external: list[str] = []
 
-    def note(address: str) -> None:
-        if is_external(address):
-            external.append(address)
+    def note(request: Request | WebSocket) -> None:
+        if is_external(request.url):
+            external.append(request.url)
 
-    context.on("request", lambda request: note(request.url))
-    context.on("page", lambda opened: opened.on("websocket", lambda socket: note(socket.url)))
-    yield context
-    context.close()
+    def note_sockets(opened: Page) -> None:
+        opened.on("websocket", note)
+
+    context.set_default_timeout(PATIENCE)
+    context.on("request", note)
+    context.on("page", note_sockets)
+    try:
+        yield
+    finally:
+        context.remove_listener("request", note)
+        context.remove_listener("page", note_sockets)
     assert external == []
 
 
+@contextmanager
+def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """Yield a new browser profile; a request to another machine fails the test."""
+    context = browser.new_context(**options)
+    with only_local(context):
+        yield context
+        context.close()
+
+
 @pytest.fixture
-def page(browser):
-    """Yield a page of a new profile; a console error or an error status of the server fails the test."""
+def page(default_profile):
+    """Yield a page of a profile without cookies; a console error or an error status of the server fails the test."""
     console_errors: list[str] = []
     failed_responses: list[Response] = []
-    with profile(browser, viewport={"width": 1280, "height": 800}) as context:
-        opened = context.new_page()
+    with only_local(default_profile):
+        opened = default_profile.new_page()
         opened.on(
             "console",
             lambda message: (
@@ -136,4 +177,10 @@ def page(browser):
             ),
         )
         yield opened
+        for each in default_profile.pages:
+            if each.url.startswith("http"):
+                each.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+            if len(default_profile.pages) > 1:  # without a page, the browser ends
+                each.close()
+        default_profile.clear_cookies()
     assert console_errors + [f"{response.status} {response.url}" for response in failed_responses] == []

@@ -18,7 +18,7 @@ FLAGS = (
 MARKED = "() => [...(CSS.highlights.get('terms') ?? [])].map(range => range.toString())"
 """Script that returns the terms of the page with a glossary tooltip."""
 UNEXPLAINED = """() => {
-  const marked = new Set([...CSS.highlights.get("terms")].flatMap(range => [...range.toString()]));
+  const marked = new Set([...(CSS.highlights.get("terms") ?? [])].flatMap(range => [...range.toString()]));
   const walk = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
   const left = [];
   while (walk.nextNode()) {

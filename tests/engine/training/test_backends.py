@@ -173,12 +173,22 @@ def tagger(case: Case) -> Tagger:
     return case.tagger
 
 
-@pytest.fixture(scope="module")
-def backend(case: Case) -> Backend:
-    """Return each implementation of the interface."""
+@lru_cache(maxsize=None)
+def backend_of(case: Case) -> Backend:
+    """Return a back end; TensorFlow traces the graph of each one, which takes seconds, so that tests share them."""
     if case.kind == "tensorflow":
         return TensorFlowBackend(case.tagger, mean=case.mean, dtype=case.precision)
     return CompiledBackend(case.tagger, mean=case.mean)
+
+
+def reference(name: str, mean: bool) -> Backend:
+    return backend_of(Case("tensorflow", name, mean, np.float64))
+
+
+@pytest.fixture(scope="module")
+def backend(case: Case) -> Backend:
+    """Return each implementation of the interface."""
+    return backend_of(case)
 
 
 def in_precision(case: Case, batch: Batch) -> Batch:
@@ -508,11 +518,6 @@ def test_gradient_without_dropout_is_equal_in_both_backends(
     assert_layers_close(case, found.total, expected.total)
     assert_close(case, found.parts, expected.parts)
     assert_close(case, found.losses, expected.losses)
-
-
-@lru_cache
-def reference(name: str, mean: bool) -> TensorFlowBackend:
-    return TensorFlowBackend(TAGGERS[name], mean=mean, dtype=np.float64)
 
 
 def test_norm_of_non_finite_sentence_is_nan(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
