@@ -1,6 +1,7 @@
 """Options, hooks and fixtures of all tests."""
 
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -73,8 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
     if config.getoption("--nightly"):
         return
-    markers = ("nightly",) if repeated.due() else ("nightly", "repeats")
-    excluded = {item: name for item in items for name in markers if item.get_closest_marker(name)}
+    markers = ("nightly",) if repeated.due() else ("repeats", "nightly")
+    excluded = {item: name for name in markers for item in marked(items, name)}
     deselected = dict(Counter(excluded.values()))
     config.stash[DESELECTED] = deselected
     if hasattr(config, "workeroutput"):  # a worker process; each of them collects all tests
@@ -82,6 +83,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if excluded:
         config.hook.pytest_deselected(items=list(excluded))
         items[:] = [item for item in items if item not in excluded]
+
+
+def marked(items: list[pytest.Item], name: str) -> Iterator[pytest.Item]:
+    """Yield the tests with a marker; with ``after=n``, all cases of the test but the first n."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if marker := item.get_closest_marker(name):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] >= marker.kwargs.get("after", 0):
+                yield item
+            cases[test] += 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -158,8 +170,10 @@ def published_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return index
 
 
-def share(encoded: Path, home: Path) -> None:
-    """Link the shared vectors and encoded corpora into a home."""
+def share(encoded: Path, home: Path, index: Path | None = None) -> None:
+    """Link the shared vectors and encoded corpora into a home, and copy the index of published runs if it is given."""
+    if index:
+        shutil.copy(index, home)
     for name in ("encoded", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
@@ -174,10 +188,10 @@ def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def trained_settings(settings: Settings, encoded: Path) -> Settings:
-    """Return ``settings`` with a home that shares vectors and encoded corpora with other tests."""
+def trained_settings(settings: Settings, encoded: Path, published_index: Path) -> Settings:
+    """Return ``settings`` with a home that has the vectors, encoded corpora and index that tests share."""
     settings.home.mkdir()
-    share(encoded, settings.home)
+    share(encoded, settings.home, published_index)
     return settings
 
 

@@ -1,8 +1,8 @@
 """Decide whether tests that repeat others are due: ``python -m tests.repeated`` runs them and records that they passed.
 
-A test marked ``repeats`` has the rule of another test at further sizes or in another precision. ``make test``
-runs it where a source in ``SOURCES`` has changed since the digest in ``repeated.txt`` was recorded; ``make nightly``
-always does.
+A test marked ``repeats`` has the rule of another test at further sizes or in another precision; with ``after=n`` so do
+all its cases but the first n. ``make test`` runs it where a source in ``SOURCES`` has changed since the digest in
+``repeated.txt`` was recorded; ``make nightly`` always does.
 """
 
 import ast
@@ -16,13 +16,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = Path(__file__).with_name("repeated.txt")
 SOURCES = (
-    "engine/privacy",
-    "engine/training",
+    "engine/experiments",
     "engine/federated",
-    "engine/taggers",
+    "engine/privacy",
+    "engine/reports",
     "engine/seeds.py",
-    "tests/engine/privacy/test_sabotage.py",
-    "tests/engine/privacy/runs_to_sabotage.py",
+    "engine/taggers",
+    "engine/training",
+    "requirements.txt",
+    "tests/engine/experiments",
+    "tests/engine/federated",
+    "tests/engine/privacy",
+    "tests/engine/reports",
     "tests/engine/training",
 )
 """Files, and folders with all Python files below them, whose change makes the tests due."""
@@ -48,7 +53,8 @@ def digest(root: Path = ROOT) -> str:
         source = root / name
         for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
             name = path.relative_to(root).as_posix()
-            whole.update(f"{name}\0{code(path.read_text(encoding='utf-8'))}\0".encode())
+            text = path.read_text(encoding="utf-8")
+            whole.update(f"{name}\0{code(text) if path.suffix == '.py' else text}\0".encode())
     return whole.hexdigest()
 
 

@@ -57,8 +57,7 @@ def make_home(encoded, published_index, tmp_path_factory) -> Callable[[], Path]:
 
     def make() -> Path:
         home = tmp_path_factory.mktemp("home")
-        share(encoded, home)
-        (home / published_index.name).symlink_to(published_index)
+        share(encoded, home, published_index)
         return home
 
     return make

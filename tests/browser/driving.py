@@ -1,6 +1,7 @@
 """Helpers for browser tests: addresses and texts of pages, and waiting."""
 
 import ast
+import contextlib
 import socket
 import time
 import urllib.error
@@ -8,7 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = (
@@ -68,6 +69,33 @@ def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
 def answer(page: Page) -> str:
     """Return the first heading of the page, which states its result."""
     return page.locator("h3").first.inner_text().replace("\u00a0", " ")
+
+
+def open_page(page: Page, address: str) -> None:
+    """Open a page and wait until it is complete: before, a widget may ignore a key."""
+    page.goto(address)
+    wait_for(lambda: answer(page))
+    wait_until_complete(page)
+
+
+def wait_until_complete(page: Page) -> None:
+    """Wait until the page's script has ended; on a busy machine, *Tag text* takes minutes to load NER taggers."""
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=400_000)
+
+
+def move_slider(slider: Locator, key: str, value: str) -> None:
+    """Press a key until a slider has a value; a slider that is drawn again at that moment ignores a key."""
+
+    def has_value() -> bool:
+        before = slider.get_attribute("aria-valuetext")
+        if before == value:
+            return True
+        slider.press(key)
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: slider.get_attribute("aria-valuetext") != before, 3)
+        return False
+
+    wait_for(has_value)
 
 
 def address(page: Page) -> str:

@@ -12,7 +12,17 @@ from playwright.sync_api import Page, TimeoutError, expect
 from engine import setup_status
 from engine.config import PrivacyConfig
 from engine.setup_status import Progress
-from tests.browser.driving import ROOT, address, answer, answers, free_port, wait_for
+from tests.browser.driving import (
+    ROOT,
+    address,
+    answer,
+    answers,
+    free_port,
+    move_slider,
+    open_page,
+    wait_for,
+    wait_until_complete,
+)
 
 SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
 """220 steps with 25 records, about ten seconds."""
@@ -34,11 +44,6 @@ def plotted(page: Page, name: str = "F1, this run") -> int:
 
 def shown_range(page: Page) -> list[float]:
     return page.evaluate("() => document.querySelector('.js-plotly-plot')?.layout?.yaxis?.range ?? []")
-
-
-def wait_until_complete(page: Page) -> None:
-    """Wait until the page is complete."""
-    page.wait_for_selector("[data-test-script-state='notRunning']")
 
 
 def zoom(page: Page) -> None:
@@ -193,8 +198,7 @@ def test_compare_draws_its_charts_at_each_visit(page, dashboard):
 
 
 def test_federation_preview_lists_clients(page, dashboard):
-    page.goto(dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
-    page.wait_for_selector("h3")
+    open_page(page, dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
     assert "privacy cost: ε" in answer(page)
     page.get_by_role("tab", name="Clients").click()
     wait_for(lambda: "10 clients with" in page.inner_text("body"))
@@ -212,8 +216,7 @@ def test_landing_page_shows_a_published_run(page, dashboard):
 
 
 def test_run_is_shown_from_click_to_result(page, dashboard):
-    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a slow page to show progress
-    page.wait_for_selector("h3")
+    open_page(page, dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a slow page to show progress
     assert "privacy cost: ε" in answer(page)
     page.get_by_role("button", name="Run").click()
     seen: set[int] = set()
@@ -289,12 +292,8 @@ def test_cancelled_run_is_shown_in_both_tabs(page, dashboard, browser):
 
 
 def test_copied_link_opens_the_same_view(page, dashboard, browser):
-    page.goto(dashboard)
-    page.wait_for_selector("h3")
-    slider = page.get_by_role("slider").first
-    slider.focus()
-    for _ in range(4):
-        page.keyboard.press("ArrowRight")
+    open_page(page, dashboard)
+    move_slider(page.get_by_role("slider").first, "ArrowRight", "5")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
     wait_for(lambda: "noise_multiplier=5" in address(page))
     second = browser.new_context().new_page()
@@ -308,11 +307,9 @@ def test_copied_link_opens_the_same_view(page, dashboard, browser):
 
 
 def test_browser_back_undoes_a_setting(page, dashboard):
-    page.goto(dashboard)
-    page.wait_for_selector("h3")
+    open_page(page, dashboard)
     slider = page.get_by_role("slider").first
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
+    move_slider(slider, "ArrowLeft", "0.7")
     wait_for(lambda: "noise_multiplier=0.7" in address(page))
     wait_for(lambda: not answer(page).startswith("At ε = 1.51"))
     wait_until_complete(page)
@@ -340,8 +337,7 @@ def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     bad, notes = tmp_path / "bad.conll", tmp_path / "case notes.conll"
     bad.write_text("word O\nName B-PER\nthree columns O\n")
     notes.write_text("token ner_tag\n" + "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
-    page.goto(dashboard)
-    page.wait_for_selector("h3")
+    open_page(page, dashboard)
     page.get_by_text("Upload a corpus").click()
     assert page.locator("strong", has_text="All users of this dashboard").is_visible()
     page.set_input_files("input[type=file]", bad)
@@ -367,6 +363,7 @@ def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     wait_for(lambda: "is not in the catalogue of this dashboard" in page.inner_text("body"))
 
 
+@pytest.mark.nightly  # tests/pages/test_explore.py has the same without a browser
 def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
     page.wait_for_selector("h3")
@@ -381,8 +378,7 @@ def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
 def test_invalid_upload_shows_an_error(page, dashboard, tmp_path):
     notes = tmp_path / "bad.conll"
     notes.write_text("one\ntwo\n")
-    page.goto(dashboard)
-    page.wait_for_selector("h3")
+    open_page(page, dashboard)
     page.get_by_text("Upload a corpus").click()
     page.set_input_files("input[type=file]", notes)
     page.get_by_text("bad.conll has one column in line 1").wait_for()
@@ -436,6 +432,7 @@ def dashboard_during_set_up(tmp_path, monkeypatch):
     server.wait(30)
 
 
+@pytest.mark.nightly  # tests/pages/test_setup_status.py has the same without a browser
 def test_set_up_progress_is_shown_until_set_up_ends(dashboard_during_set_up, page):
     page.goto(dashboard_during_set_up)
     status = page.locator(".st-key-set_up")

@@ -5,15 +5,13 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.driving import MARKED, UNEXPLAINED, answer, page_addresses, wait_for
+from tests.browser.driving import MARKED, UNEXPLAINED, answer, open_page, page_addresses, wait_for
 
 pytestmark = pytest.mark.browser
 
 LESSONS = ("promise&guess=73", "noise&guess=none", "step&guess=none", "price&guess=none")
 """Lessons with a guess, whose pages have further terms."""
-PAGES = (*page_addresses(), *(f"learn?lesson={lesson}" for lesson in LESSONS))
-SECONDS = 400_000
-"""Time limit for a page on a busy machine, in ms: *Tag text* and lesson 6 load NER taggers."""
+PAGES = sorted((*page_addresses(), *(f"learn?lesson={lesson}" for lesson in LESSONS)), key="learn?".__lt__)
 EPSILON = "a bound on how much one record can change the result."
 CENTER = """([form, within]) => {
   for (const range of CSS.highlights.get("terms") ?? []) {
@@ -40,12 +38,6 @@ def center_of(page: Page, form: str, within: str = ".stMain") -> list[float]:
     """Return the center of a visible term with a tooltip."""
     wait_for(lambda: page.evaluate(CENTER, [form, within]))
     return page.evaluate(CENTER, [form, within])
-
-
-def open_page(page: Page, address: str) -> None:
-    page.goto(address)
-    wait_for(lambda: answer(page))
-    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=SECONDS)
 
 
 def slider_changes_answer(page: Page, before: str) -> bool:
@@ -136,6 +128,7 @@ def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
     context.close()
 
 
+@pytest.mark.nightly(after=4)
 @pytest.mark.parametrize("name", PAGES)
 def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
     open_page(page, dashboard + name)

@@ -37,12 +37,12 @@ class Members:
 
     Args:
         folder: Their folder, with a home for each.
-        encoded: See :mod:`tests.conftest`.
+        encoded, index: See :func:`tests.conftest.share`.
         store_url: Address of the app's database.
     """
 
-    def __init__(self, folder: Path, encoded: Path, store_url: str) -> None:
-        self.folder, self.encoded = folder, encoded
+    def __init__(self, folder: Path, encoded: Path, index: Path, store_url: str) -> None:
+        self.folder, self.encoded, self.index = folder, encoded, index
         self.file, self.port = folder / "scheduler.json", free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         key, shared = folder / "key.pem", folder / "shared"
@@ -62,7 +62,7 @@ class Members:
     def work(self, name: str, **environment: str) -> None:
         home = self.folder / name
         home.mkdir()
-        share(self.encoded, home)
+        share(self.encoded, home, self.index)
         self._start(name, ["worker", "--workers", "1"], environment)
 
     def clock(self, name: str) -> Path:
@@ -93,10 +93,10 @@ class Members:
 
 
 @pytest.fixture(scope="module")
-def settings_of_app(tmp_path_factory, encoded) -> Settings:
+def settings_of_app(tmp_path_factory, encoded, published_index) -> Settings:
     """Settings of the app, whose database the members share."""
     home = tmp_path_factory.mktemp("app")
-    share(encoded, home)
+    share(encoded, home, published_index)
     return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home / "none")
 
 
@@ -110,9 +110,9 @@ def faketime() -> str:
 
 
 @pytest.fixture(scope="module")
-def members(tmp_path_factory, encoded, settings_of_app, faketime):
+def members(tmp_path_factory, encoded, published_index, settings_of_app, faketime):
     """Return a scheduler and two workers, which started first and waited for it. Files set their clocks."""
-    made = Members(tmp_path_factory.mktemp("members"), encoded, settings_of_app.store_url)
+    made = Members(tmp_path_factory.mktemp("members"), encoded, published_index, settings_of_app.store_url)
     try:
         for name in WORKERS:
             made.clock(name).write_text("+0")

@@ -75,6 +75,7 @@ def use_settings(trained_settings) -> None:
     SETTINGS[:] = [trained_settings]
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -> None:
     found = measured(seed=seed)
@@ -86,6 +87,7 @@ def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -
     assert found.made == found.canaries == CANARIES
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("wrong", [half_the_noise, no_noise, no_clipping])
 def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     found = measured(wrong)
@@ -157,6 +159,7 @@ def test_excluded_sentences_have_no_gradient() -> None:
     assert not nothing.any()
 
 
+@pytest.mark.repeats
 def test_black_box_bound_rises_with_less_noise() -> None:
     """A tagger learns generated sentences without noise, and hardly with noise."""
     options = {"number": 600, "epochs": 12.0, "kind": "sentences"}

@@ -16,6 +16,7 @@ from engine.privacy.plan import PrivacyPlan
 CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
 
 
+@pytest.mark.repeats(after=2)
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1])
 def test_sigma_is_the_smallest_within_epsilon(corpus, number) -> None:

@@ -200,6 +200,7 @@ def test_shuffled_clients_count_the_epochs_of_all_rounds() -> None:
         assert spent.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize(
     ("chosen", "privacy"),
     [

@@ -44,6 +44,7 @@ def config_of(federation, privacy):
 CONFIGS = [config for pair in itertools.product(CLIENTS, MECHANISMS) if (config := config_of(*pair))]
 
 
+@pytest.mark.repeats(after=4)
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_assumptions_and_accounting_give_equal_epsilon(config, settings):
     plan = plan_of(config, corpus.of_run(config, settings))

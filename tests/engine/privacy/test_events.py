@@ -36,6 +36,7 @@ def federated(**chosen: object) -> FederatedPlan:
     return federated_plan(config, 400, lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"))
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle", "all"])
 def test_event_epsilon_equals_dp_accounting(sampling: str) -> None:
     plan = plan_of(sampling)

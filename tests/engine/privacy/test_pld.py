@@ -36,6 +36,7 @@ STEPS = [
 """Sampling probability, noise multiplier, width of the grid."""
 
 
+@pytest.mark.repeats(after=4)
 @pytest.mark.parametrize(("probability", "sigma", "interval"), STEPS)
 def test_probabilities_and_epsilon_equal_dp_accounting(probability: float, sigma: float, interval: float) -> None:
     ours = pld.on_grid(probability, sigma, interval)

@@ -53,6 +53,7 @@ KNOWN = [
 ]
 
 
+@pytest.mark.repeats(after=5)
 @pytest.mark.parametrize(("examples", "batch_size", "epochs", "sigma", "delta", "steps", "expected"), KNOWN)
 def test_epsilon_at_known_points(
     examples: int, batch_size: int, epochs: float, sigma: float, delta: float, steps: int, expected: float
@@ -135,6 +136,7 @@ def test_noise_multiplier_for_is_smallest_to_a_hundredth(
     assert broken.estimate > target * 1.0001
 
 
+@pytest.mark.repeats(after=2)
 @pytest.mark.parametrize("setting", list(recommended_settings._KNOWN))
 def test_noise_of_recommended_settings_is_smallest(setting: tuple[int, int, float]) -> None:
     """To two decimals: a hundredth less exceeds the target, up to the second accountant's own error."""

@@ -85,6 +85,7 @@ def table(document, title):
 
 
 class TestEveryRun:
+    @pytest.mark.repeats(after=2)
     @pytest.mark.parametrize("run_id", RUN_IDS)
     def test_figures_equal_the_record(self, evidence_of, run_id):
         evidence, last = evidence_of(run_id), stored(run_id).final

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import pytest
@@ -148,19 +148,32 @@ class Case:
 
 BOTH_LOSSES = ("tddl", "crf")
 """Taggers for which TensorFlow's back end computes the summed loss too: the division is outside the layers."""
+ALWAYS = {("tddl", True), ("crf", False), ("branches", True), ("some values learn", True)}
+"""Taggers that always test the compiled back end, and whether their loss is a mean: all layers and heads."""
+
+
+def marked(case: Case) -> object:
+    """Return a case whose tests run each time, or only if a source has changed.
+
+    The compiled back end is tested in the precision of runs, whose code set-up has compiled. In float64 it takes two
+    minutes to compile, and TensorFlow a second or two to trace each tagger.
+    """
+    wanted = {("tensorflow", np.float64): {("some values learn", True)}, ("compiled", np.float32): ALWAYS}
+    always = (case.name, case.mean) in wanted.get((case.kind, case.precision), ())
+    return pytest.param(case, marks=() if always else pytest.mark.repeats)
+
+
 COMPILED = [
-    pytest.param(Case("compiled", name, mean, precision), marks=marks)
-    for precision, marks in ((np.float32, ()), (np.float64, pytest.mark.repeats))
+    marked(Case("compiled", name, mean, precision))
+    for precision in (np.float32, np.float64)
     for name in TAGGERS
     for mean in (True, False)
 ]
 CASES = [
-    *(Case("tensorflow", name, True, np.float64) for name in TAGGERS),
-    *(Case("tensorflow", name, False, np.float64) for name in BOTH_LOSSES),
+    *(marked(Case("tensorflow", name, True, np.float64)) for name in TAGGERS),
+    *(marked(Case("tensorflow", name, False, np.float64)) for name in BOTH_LOSSES),
     *COMPILED,
 ]
-"""The compiled back end is tested in the precision of runs, whose code set-up has compiled. Its formulas are tested
-again in float64, which takes two minutes to compile, only where they changed."""
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
@@ -173,7 +186,7 @@ def tagger(case: Case) -> Tagger:
     return case.tagger
 
 
-@lru_cache(maxsize=None)
+@cache
 def backend_of(case: Case) -> Backend:
     """Return a back end; TensorFlow traces the graph of each one, which takes seconds, so that tests share them."""
     if case.kind == "tensorflow":
@@ -496,6 +509,7 @@ def test_per_layer_clipping_equals_a_loop_over_single_sentences(
         assert np.linalg.norm(alone.total.astype(np.float64)) <= clip * (1 + case.relative)
 
 
+@pytest.mark.repeats(after=2)
 @pytest.mark.parametrize("name", TAGGERS)
 def test_tensorflow_in_float32_agrees_with_float64(name: str) -> None:
     tagger, batch = TAGGERS[name], batch_with(LENGTHS)

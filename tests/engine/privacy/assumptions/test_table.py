@@ -107,6 +107,7 @@ def test_lower_bound_exceeds_reported_epsilon():
     assert 5 < assumptions.at_least(reported, replace(reported.promised, neighbours="zero-out")) < 6.5
 
 
+@pytest.mark.repeats(after=2)
 @pytest.mark.parametrize(
     "training",
     [

@@ -8,6 +8,7 @@ from engine.privacy.audit import calibration
 from engine.privacy.audit.tradeoff_functions import delta_of_gaussian
 
 
+@pytest.mark.repeats(after=3)
 @pytest.mark.parametrize("family", calibration.FAMILIES)
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
 def test_bound_has_coverage_and_power(epsilon, family):

@@ -22,6 +22,7 @@ def test_delta_of_gaussian_equals_dual_of_curve(mu, epsilon):
     assert delta_of_gaussian(epsilon, mu) == pytest.approx(max(0.0, found), abs=2e-6)
 
 
+@pytest.mark.repeats(after=3)
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_delta_equals_dp_accounting(mu, epsilon):
