@@ -84,12 +84,13 @@ def wait_until_complete(page: Page) -> None:
 
 
 def move_slider(slider: Locator, key: str, value: str) -> None:
-    """Press a key until a slider has a value; a slider that is drawn again at that moment ignores a key."""
+    """Press a key until a slider keeps a value: a slider that is drawn again may ignore the key or fall back."""
 
     def has_value() -> bool:
         before = slider.get_attribute("aria-valuetext")
         if before == value:
-            return True
+            slider.page.wait_for_timeout(500)
+            return slider.get_attribute("aria-valuetext") == value
         slider.press(key)
         with contextlib.suppress(AssertionError):
             wait_for(lambda: slider.get_attribute("aria-valuetext") != before, 3)

@@ -29,6 +29,9 @@ SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hi
 LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=2000"
 """A run of about 15 minutes, so that it does not end during a test; each test that starts it cancels it."""
 
+NOISE = "Noise multiplier"
+"""Label of the slider that the tests move; during a rerun the first slider of the page may be another one."""
+
 pytestmark = pytest.mark.browser
 
 
@@ -293,7 +296,7 @@ def test_cancelled_run_is_shown_in_both_tabs(page, dashboard, browser):
 
 def test_copied_link_opens_the_same_view(page, dashboard, browser):
     open_page(page, dashboard)
-    move_slider(page.get_by_role("slider").first, "ArrowRight", "5")
+    move_slider(page.get_by_role("slider", name=NOISE), "ArrowRight", "5")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
     wait_for(lambda: "noise_multiplier=5" in address(page))
     second = browser.new_context().new_page()
@@ -308,7 +311,7 @@ def test_copied_link_opens_the_same_view(page, dashboard, browser):
 
 def test_browser_back_undoes_a_setting(page, dashboard):
     open_page(page, dashboard)
-    slider = page.get_by_role("slider").first
+    slider = page.get_by_role("slider", name=NOISE)
     move_slider(slider, "ArrowLeft", "0.7")
     wait_for(lambda: "noise_multiplier=0.7" in address(page))
     wait_for(lambda: not answer(page).startswith("At ε = 1.51"))
