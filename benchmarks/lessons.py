@@ -83,7 +83,7 @@ def first_points(browser: Browser, dashboard: str) -> float:
     for road in ROADS:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto("about:blank")
-        link = f"{dashboard}learn?lesson=federated&guess=none&l5_view=The+model+travels&l5_road={road}"
+        link = f"{dashboard}learn?lesson=federated&guess=none&l5_view=Federated+averaging&l5_road={road}"
         page.goto(link, wait_until="commit")
         page.wait_for_function(_DRAWN, timeout=_SECONDS)
         times.append(float(page.evaluate("() => performance.now() / 1000")))

@@ -97,7 +97,7 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
 
 def _starts(app: Application) -> None:
     """Show the two presets: the paper's settings and the recommended ones."""
-    left, right = st.columns(2)
+    left, right = st.columns([5, 6], gap="xxsmall")
     left.button(
         "Paper settings",
         on_click=_take,

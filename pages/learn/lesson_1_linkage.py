@@ -11,7 +11,7 @@ from pages.learn.lesson import Guess, Lesson
 from pages.shared import palette
 from pages.shared.plotly_component import show as draw
 
-VIEWS = ("How many are found", "What would have helped", "How far they stand out")
+VIEWS = ("Re-identification rate", "Defences", "Eccentricity")
 _OUTCOMES = (
     ("re-identified", palette.RECALL, ""),
     ("wrong person", palette.TYPES[0], "x"),

@@ -15,7 +15,7 @@ from pages.learn.lesson import Guess, Lesson
 from pages.shared import charts, palette
 from pages.shared.plotly_component import show as draw
 
-VIEWS = ("What she may believe", "Two worlds", "What δ is", "Ten sentences of yours")
+VIEWS = ("Posterior belief", "Two worlds", "Meaning of δ", "Group privacy")
 COUNT = 100
 """Letters in the story that mention depression, without yours."""
 PEOPLE = 1_000_000

@@ -15,7 +15,7 @@ from pages.learn.lesson import Guess, Lesson
 from pages.shared import address, palette, session
 from pages.shared.plotly_component import show as draw
 
-VIEWS = ("What a curious server reads", "The model travels")
+VIEWS = ("Gradient leakage", "Federated averaging")
 CLIP_NORM = 1.5
 """Clip norm of the paper."""
 _SENTENCES, _STEPS, _CLIENTS = (1, 2, 4, 8, 16), (1, 2, 4), (1, 2, 5, 10, 20, 50)

@@ -26,7 +26,18 @@ OPTIONS = {
         )
     },
     "l1_published": {"as it was": "unchanged"},
+    "l1_view": {
+        "How many are found": "Re-identification rate",
+        "What would have helped": "Defences",
+        "How far they stand out": "Eccentricity",
+    },
+    "l2_view": {
+        "What she may believe": "Posterior belief",
+        "What δ is": "Meaning of δ",
+        "Ten sentences of yours": "Group privacy",
+    },
     "l3_ask": {"name somebody": "person"},
+    "l5_view": {"What a curious server reads": "Gradient leakage", "The model travels": "Federated averaging"},
     "l6_missing": {"sampling by chance": "chance"},
     "l7_view": {"Names found": "Entities found"},
 }

@@ -124,7 +124,7 @@ class TestFederated:
         return page
 
     def test_rounds_arrive_without_user_action(self, short, federated_page, drawn):
-        page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", l5_road="50"))
+        page = self.to_the_end(federated_page(guess="40", l5_view="Federated averaging", l5_road="50"))
         figure, label = drawn[-1]
         home, road, *bars = figure.data
         assert len(home.y) == len(road.y) == 2
@@ -137,7 +137,7 @@ class TestFederated:
 
     def test_no_conditions_and_private_head(self, short, federated_page, drawn):
         fields = {"l5_idle": "false", "l5_charging": "false", "l5_wifi": "false", "l5_personal": "true", "l5_road": "0"}
-        page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", **fields))
+        page = self.to_the_end(federated_page(guess="40", l5_view="Federated averaging", **fields))
         assert not page.checkbox(key="l5_wifi").value
         assert [each.name for each in drawn[-1][0].data if each.type == "scatter"] == ["at home"]
         assert "10 of the 40 devices" in "".join(each.value for each in page.markdown)
@@ -150,7 +150,7 @@ class TestFederated:
 
         monkeypatch.setattr(federated, "play", fails)
         federated.live.cache_clear()
-        page = federated_page(guess="40", l5_view="The model travels")
+        page = federated_page(guess="40", l5_view="Federated averaging")
         deadline = time.monotonic() + 60
         while not page.error:
             assert time.monotonic() < deadline
