@@ -97,15 +97,14 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
 
 def _starts(app: Application) -> None:
     """Show the two presets: the paper's settings and the recommended ones."""
-    left, right = st.columns([5, 6], gap="xxsmall")
-    left.button(
+    st.button(
         "Paper settings",
         on_click=_take,
         args=(app, None),
         width="stretch",
         help="Settings of Jana and Biemann 2021: BiLSTM trained from scratch, SGD, σ = 1.",
     )
-    with right.popover("Recommended", width="stretch"):
+    with st.popover("Recommended settings", width="stretch"):
         st.markdown(
             "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. Choose a target ε:"
         )
