@@ -1,8 +1,11 @@
 """The digest of ``tests.repeated`` changes with code, not with comments or docstrings."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests import repeated
+from tests.conftest import marked
 
 SOURCE = '''"""Module."""
 LIMIT = 3  # why
@@ -43,3 +46,11 @@ def test_digest_depends_on_names_and_code(tmp_path, monkeypatch):
     assert repeated.digest(tmp_path) == before
     module.rename(module.with_name("two.py"))
     assert repeated.digest(tmp_path) != before
+
+
+def test_marked_leaves_the_first_cases_of_each_test():
+    """Check markers with and without ``after``, for two tests whose cases alternate."""
+    marks = {"a": pytest.mark.repeats(after=2).mark, "b": pytest.mark.repeats.mark, "c": None}
+    names = [f"{test}[{case}]" for case in range(3) for test in "abc"]
+    items = [SimpleNamespace(nodeid=name, get_closest_marker=lambda _, mark=marks[name[0]]: mark) for name in names]
+    assert [item.nodeid for item in marked(items, "repeats")] == ["b[0]", "b[1]", "a[2]", "b[2]"]

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.browser
 
 LESSONS = ("promise&guess=73", "noise&guess=none", "step&guess=none", "price&guess=none")
 """Lessons with a guess, whose pages have further terms."""
-PAGES = sorted((*page_addresses(), *(f"learn?lesson={lesson}" for lesson in LESSONS)), key="learn?".__lt__)
+ALWAYS = ("", "glossary", "medical", f"learn?lesson={LESSONS[0]}")
+"""Pages that each run of the tests opens: charts, text, a table and a lesson."""
+PAGES = dict.fromkeys((*ALWAYS, *page_addresses(), *(f"learn?lesson={lesson}" for lesson in LESSONS)))
 EPSILON = "a bound on how much one record can change the result."
 CENTER = """([form, within]) => {
   for (const range of CSS.highlights.get("terms") ?? []) {
@@ -128,7 +130,7 @@ def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
     context.close()
 
 
-@pytest.mark.nightly(after=4)
+@pytest.mark.nightly(after=len(ALWAYS))
 @pytest.mark.parametrize("name", PAGES)
 def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
     open_page(page, dashboard + name)
