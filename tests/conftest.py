@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 # Libraries read these variables when they are imported. Waiting threads spin on cores that other processes could use;
-# without these limits, spinning was half of the tests' processor time. Workers set their own values.
+# without these limits, spinning was half of the tests' processor time. Workers set their own values. Without bytecode,
+# each process would compile all modules.
 os.environ |= {
     "GOMP_SPINCOUNT": "10000",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "",
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
 }
@@ -74,7 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
     if config.getoption("--nightly"):
         return
-    markers = ("nightly",) if repeated.due() else ("repeats", "nightly")
+    due = config.workerinput["repeats_due"] if hasattr(config, "workerinput") else repeated.due()
+    markers = ("nightly",) if due else ("repeats", "nightly")
     excluded = {item: name for name in markers for item in marked(items, name)}
     deselected = dict(Counter(excluded.values()))
     config.stash[DESELECTED] = deselected
@@ -94,6 +97,12 @@ def marked(items: list[pytest.Item], name: str) -> Iterator[pytest.Item]:
             if cases[test] >= marker.kwargs.get("after", 0):
                 yield item
             cases[test] += 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker process which tests are due, so that it need not read all sources."""
+    node.workerinput["repeats_due"] = repeated.due()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -166,7 +175,10 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def published_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the index of the repository's published runs, which takes ten seconds to make."""
     index = tmp_path_factory.mktemp("index") / index_of_published.NAME
+    published._read_files.cache_clear()
+    published._seen.clear()  # runs that this process has read are not written to an index
     published.read_all(REPOSITORY / "cached_results", index)
+    assert index.exists()
     return index
 
 

@@ -11,6 +11,7 @@ import io
 import subprocess
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +59,7 @@ def digest(root: Path = ROOT) -> str:
     return whole.hexdigest()
 
 
+@cache
 def due() -> bool:
     """Return whether a source has changed since the tests last passed."""
     return not RECORDED.exists() or RECORDED.read_text(encoding="utf-8").strip() != digest()

@@ -235,8 +235,9 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
                 f"with any noise multiplier up to {LARGEST_NOISE_MULTIPLIER:,.0f}"
             )
         low, high = high, min(2 * high, LARGEST_NOISE_MULTIPLIER)
-    # ε falls as σ grows, so bisection finds the border; tiny σ are slow to account for and not used in practice.
-    while high - low > 1e-4:
+    # ε falls as σ grows, so bisection finds the border; tiny σ are slow to account for and not used in practice. The
+    # search for an exact σ starts from 0.9 times this border, and needs no finer one.
+    while high - low > (1e-4 if accountant == quick else max(1e-4, 0.02 * high)):
         middle = (low + high) / 2
         low, high = (low, middle) if cost(middle, quick) <= target_epsilon else (middle, high)
     if accountant == quick:

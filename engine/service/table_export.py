@@ -3,20 +3,21 @@
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from engine.artifact_store import atomic_write
 from engine.errors import InvalidConfig
 from engine.records import EntityScores, RoundRecord, Run
 from engine.service.run_queries import Overview
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 KINDS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 """File extensions and their media types."""
 
 
-def runs_table(found: Iterable[Overview]) -> pd.DataFrame:
+def runs_table(found: Iterable[Overview]) -> "pd.DataFrame":
     """Return a table with one row for each run: status, settings by field name, and values of the newest record.
 
     The scores are those on the test set if the record is final, else on the validation set (column ``part``). ε = ∞ is
@@ -25,7 +26,7 @@ def runs_table(found: Iterable[Overview]) -> pd.DataFrame:
     return _table([_run(overview.run, overview.last_record, overview.note) for overview in found])
 
 
-def records_table(runs: Iterable[Run]) -> pd.DataFrame:
+def records_table(runs: Iterable[Run]) -> "pd.DataFrame":
     """Return a table with one row for each record of each run, with scores on the validation set.
 
     Scores on the test set are in :func:`runs_table`.
@@ -33,12 +34,12 @@ def records_table(runs: Iterable[Run]) -> pd.DataFrame:
     return _table([{"run_id": run.run_id} | _record(record) for run in runs for record in run.records])
 
 
-def content(table: pd.DataFrame, kind: str) -> bytes:
+def content(table: "pd.DataFrame", kind: str) -> bytes:
     """Return the table as the content of a file. ``kind`` is one of :data:`KINDS`."""
     return table.to_csv(index=False).encode() if kind == ".csv" else bytes(table.to_parquet(index=False))
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
+def write(table: "pd.DataFrame", path: Path) -> None:
     """Write a table to a file in the format of its extension. Raises InvalidConfig, StoreError."""
     if path.suffix.lower() not in KINDS:
         raise InvalidConfig(f"out={str(path)!r}, expected a name that ends in {' or '.join(KINDS)}")
@@ -46,7 +47,9 @@ def write(table: pd.DataFrame, path: Path) -> None:
         temporary.write_bytes(content(table, path.suffix.lower()))
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def _table(rows: Sequence[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd  # a third of the time in which a command of the command line starts
+
     table = pd.DataFrame(rows)
     for name in ("created", "started", "finished"):
         if name in table:

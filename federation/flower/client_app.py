@@ -11,7 +11,6 @@ from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, pa
 from flwr.compat.client.client import Client as FlowerClient
 
 from engine.settings import Settings
-from federation.client import Client
 from federation.configuration import Agreement
 from federation.flower.aggregation import patch_flower
 from federation.flower.server_validation import Guard
@@ -26,6 +25,8 @@ class _TrainingClient(FlowerClient):
 
     def fit(self, ins: FitIns) -> FitRes:
         """Train the requested round from the common weights."""
+        from federation.client import Client  # 1 s: Flower starts four processes for each round, and one of them trains
+
         client = Client(self._agreement, Settings.from_environment())
         (common,) = parameters_to_ndarrays(ins.parameters)
         trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))

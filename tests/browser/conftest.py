@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -31,6 +30,9 @@ from tests.hosts import network
 PATIENCE = 120_000
 """Time limit for an element to appear on a busy machine, in ms."""
 expect.set_options(timeout=PATIENCE)
+FRUGAL = ("--process-per-site", "--renderer-process-limit=1", "--js-flags=--no-turbofan --no-maglev")
+"""Flags that halve the processor time of a page: pages of a profile share a process, with its compiled scripts, which
+are not optimised, since a page is open for seconds."""
 
 
 @contextmanager
@@ -90,7 +92,7 @@ def default_profile(chromium, user_data) -> Iterator[BrowserContext]:
     """
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            user_data, executable_path=chromium, args=FLAGS, viewport={"width": 1280, "height": 800}
+            user_data, executable_path=chromium, args=[*FLAGS, *FRUGAL], viewport={"width": 1280, "height": 800}
         )
         yield context
         context.close()
@@ -143,13 +145,43 @@ def only_local(context: BrowserContext) -> Iterator[None]:
     assert external == []
 
 
-@contextmanager
-def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
-    """Yield a new browser profile; a request to another machine fails the test."""
-    context = browser.new_context(**options)
-    with only_local(context):
-        yield context
-        context.close()
+def clear(context: BrowserContext) -> None:
+    """Remove cookies and stored values of a profile, and close its pages but one, which keeps the process."""
+    for page in context.pages:
+        if page.url.startswith("http"):
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+    for page in context.pages[1:]:
+        page.close()
+    context.pages[0].goto("about:blank")
+    context.clear_cookies()
+
+
+@pytest.fixture(scope="module")
+def spare_profiles() -> list[BrowserContext]:
+    """Return the profiles that tests of the module have made and cleared: a new one compiles all scripts again."""
+    return []
+
+
+@pytest.fixture
+def profile(browser, spare_profiles) -> Iterator[Callable[[], BrowserContext]]:
+    """Return a function that gives a further profile without cookies; a request to another machine fails the test."""
+    used: list[BrowserContext] = []
+    with ExitStack() as checks:
+
+        def give() -> BrowserContext:
+            if spare_profiles:
+                context = spare_profiles.pop()
+            else:
+                context = browser.new_context(viewport={"width": 1280, "height": 800})
+                context.new_page()
+            checks.enter_context(only_local(context))
+            used.append(context)
+            return context
+
+        yield give
+        for context in used:
+            clear(context)
+    spare_profiles += used
 
 
 @pytest.fixture
@@ -176,10 +208,5 @@ def page(default_profile):
             ),
         )
         yield opened
-        for each in default_profile.pages:
-            if each.url.startswith("http"):
-                each.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
-            if len(default_profile.pages) > 1:  # without a page, the browser ends
-                each.close()
-        default_profile.clear_cookies()
+        clear(default_profile)
     assert console_errors + [f"{response.status} {response.url}" for response in failed_responses] == []

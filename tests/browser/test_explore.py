@@ -277,12 +277,12 @@ def test_page_without_active_run_does_not_poll(page, dashboard):
     assert sent == []
 
 
-def test_cancelled_run_is_shown_in_both_tabs(page, dashboard, browser):
+def test_cancelled_run_is_shown_in_both_tabs(page, dashboard):
     page.goto(dashboard + LONG)
     page.wait_for_selector("h3")
     page.get_by_role("button", name="Run").click()
     wait_for(lambda: plotted(page) >= 1)
-    second = browser.new_context().new_page()
+    second = page.context.new_page()
     second.goto(address(page))
     second.wait_for_selector("h3")
     wait_for(lambda: answer(second).startswith("Training"))
@@ -291,22 +291,20 @@ def test_cancelled_run_is_shown_in_both_tabs(page, dashboard, browser):
         wait_for(lambda tab=tab: answer(tab).startswith("Stopped at"))
         wait_for(lambda tab=tab: plotted(tab) >= 1)
         assert tab.get_by_role("button", name="Continue").is_visible()
-    second.context.close()
 
 
-def test_copied_link_opens_the_same_view(page, dashboard, browser):
+def test_copied_link_opens_the_same_view(page, dashboard, profile):
     open_page(page, dashboard)
     move_slider(page.get_by_role("slider", name=NOISE), "ArrowRight", "5")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
     wait_for(lambda: "noise_multiplier=5" in address(page))
-    second = browser.new_context().new_page()
+    second = profile().new_page()
     second.goto(address(page))
     second.wait_for_selector("h3")
     assert answer(second) == answer(page)
     second.reload()
     second.wait_for_selector("h3")
     assert answer(second) == answer(page)
-    second.context.close()
 
 
 def test_browser_back_undoes_a_setting(page, dashboard):

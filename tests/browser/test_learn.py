@@ -52,7 +52,7 @@ def test_dismissed_greeting_does_not_return(page, dashboard):
 
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize(("number", "width"), PLAYED)
-def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, browser, number, width):
+def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, profile, number, width):
     lesson, following = LESSONS[number - 1 : number + 1]
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "learn")
@@ -80,12 +80,11 @@ def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, brows
     wide = page.evaluate("() => document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
     assert wide <= 0, "the content is wider than the window"
     expected = control.get_attribute("aria-valuetext")
-    other = browser.new_context().new_page()
+    other = profile().new_page()
     other.goto(address(page))
     other.locator(".js-plotly-plot .main-svg").first.wait_for()
     assert other.get_by_text("Your guess:").first.inner_text() == guessed
     wait_for(lambda: other.get_by_role("slider").first.get_attribute("aria-valuetext") == expected)
-    other.context.close()
     page.get_by_role("button", name="Next: ").click()
     wait_for(lambda: answer(page) == f"{number + 1}. {following.title}")
     wait_for(lambda: fields(page) == {"lesson": following.name})
@@ -118,7 +117,7 @@ def test_arrow_keys_change_the_lesson_in_class_mode(page, dashboard):
     wait_for(lambda: answer(page) == f"1. {FIRST.title}")
 
 
-def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser):
+def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser, profile):
     page.goto(dashboard + f"learn?lesson={FIRST.name}&class=yes")
     # Another test, or a first attempt of this one, may have had a poll on this dashboard.
     page.get_by_role("button", name=re.compile("Open (new )?poll")).click()
@@ -138,14 +137,11 @@ def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser):
         context.close()
         text = f"{number} guess{'es' if number > 1 else ''}, median"
         expect(page.get_by_text(text)).to_be_visible()  # without a user action
-    stranger = browser.new_context().new_page()
+    stranger = profile().new_page()
     assert stranger.goto(poll + "learn").status == 404, "the server offers more than the question"
-    stranger.context.close()
     page.get_by_role("button", name="Show answer").click()
     median = f"{statistics.median(guesses):g}"
     page.get_by_text("The class's median:").wait_for()
     wait_for(lambda: fields(page).get("guess") == median)
-    late = browser.new_context().new_page()
-    late.goto(poll)
-    late.get_by_text(re.compile("No question is open")).wait_for()
-    late.context.close()
+    stranger.goto(poll)
+    stranger.get_by_text(re.compile("No question is open")).wait_for()

@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from pages.startup import security_headers
-from tests.browser.conftest import profile
+from tests.browser.conftest import only_local
 
 pytestmark = pytest.mark.browser
 
@@ -41,8 +41,9 @@ def test_injected_content_runs_no_script_and_sends_no_request(browser, dashboard
 
 def test_external_request_fails_a_test(browser):
     """Check that such a request fails a test; it is aborted before it leaves the browser."""
-    watched = profile(browser)
-    context = watched.__enter__()
+    context = browser.new_context()
+    watched = only_local(context)
+    watched.__enter__()
     context.route("https://elsewhere.invalid/**", lambda route: route.abort())
     page = context.new_page()
     with page.expect_event("requestfailed"):

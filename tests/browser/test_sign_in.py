@@ -2,12 +2,11 @@
 
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import profile, serving
+from tests.browser.conftest import serving
 from tests.browser.driving import MARKED, UNEXPLAINED, answer, free_port, wait_for
 from tests.provider import Provider
 
@@ -35,20 +34,17 @@ def shared(make_home, provider):
 
 
 @pytest.fixture
-def signed_in(browser, shared):
+def signed_in(profile, shared):
     """Return a function that signs a user in and returns the page, in a profile of its own."""
-    contexts = ExitStack()
 
     def sign_in(name: str) -> Page:
-        user_profile = profile(browser, viewport={"width": 1280, "height": 800}, accept_downloads=True)
-        page = contexts.enter_context(user_profile).new_page()
+        page = profile().new_page()
         page.goto(shared)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name=name, exact=True).click()
         return page
 
-    with contexts:
-        yield sign_in
+    return sign_in
 
 
 def opened(page: Page, address: str) -> Page:
@@ -58,15 +54,14 @@ def opened(page: Page, address: str) -> Page:
     return page
 
 
-def test_pages_show_nothing_without_sign_in(browser, shared):
-    with profile(browser) as context:
-        page = context.new_page()
-        for name in ("", "runs", "account", "budget", "report?run=0"):
-            page.goto(shared + name)
-            page.get_by_role("button", name="Sign in").wait_for()
-            assert page.locator(".stApp a[href*='runs']").count() == 0
-            assert "You are not signed in" in page.inner_text("body")
-            assert "σ" not in page.inner_text("body")
+def test_pages_show_nothing_without_sign_in(profile, shared):
+    page = profile().new_page()
+    for name in ("", "runs", "account", "budget", "report?run=0"):
+        page.goto(shared + name)
+        page.get_by_role("button", name="Sign in").wait_for()
+        assert page.locator(".stApp a[href*='runs']").count() == 0
+        assert "You are not signed in" in page.inner_text("body")
+        assert "σ" not in page.inner_text("body")
 
 
 def test_account_page_has_glossary_tooltips(signed_in, shared):
@@ -129,16 +124,15 @@ def test_session_expires_after_12_hours(signed_in, provider):
         provider.age = 0
 
 
-def test_forged_cookie_is_rejected(browser, shared):
-    with profile(browser) as context:
-        page = context.new_page()
-        page.goto(shared)
-        page.get_by_role("button", name="Sign in").wait_for()
-        cookie = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
-        context.add_cookies([{"name": "_streamlit_user", "value": cookie % shared.rstrip("/"), "url": shared}])
-        page.reload()
-        page.get_by_role("button", name="Sign in").wait_for()
-        assert "σ" not in page.inner_text("body")
+def test_forged_cookie_is_rejected(profile, shared):
+    page = profile().new_page()
+    page.goto(shared)
+    page.get_by_role("button", name="Sign in").wait_for()
+    cookie = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
+    page.context.add_cookies([{"name": "_streamlit_user", "value": cookie % shared.rstrip("/"), "url": shared}])
+    page.reload()
+    page.get_by_role("button", name="Sign in").wait_for()
+    assert "σ" not in page.inner_text("body")
 
 
 def test_metrics_are_served_to_this_machine_only(shared):

@@ -1,5 +1,6 @@
 """Fixtures of page tests, which run the app without a browser."""
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from benchmarks.many_runs import opened_with
@@ -22,6 +24,15 @@ from tests.engine.factories import check
 
 st_navigation = st.navigation
 _CHECK = check()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_components():
+    """Let Streamlit search the installed packages for components once: each AppTest does, which took a third of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = manifest_scanner.scan_component_manifests
+        patch.setattr(manifest_scanner, "scan_component_manifests", functools.cache(scan))
+        yield
 
 
 @pytest.fixture(autouse=True)
