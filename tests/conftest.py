@@ -1,5 +1,6 @@
 """Options, hooks and fixtures of all tests."""
 
+import fcntl
 import os
 import shutil
 import time
@@ -166,18 +167,31 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder for vectors and encoded corpora, which all homes share, since each takes seconds to make."""
-    return tmp_path_factory.mktemp("encoded")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all processes of the suite share."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def published_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def encoded(shared_folder: Path) -> Path:
+    """Return a folder for vectors and encoded corpora, which all homes share, since each takes seconds to make."""
+    (shared_folder / "encoded").mkdir(exist_ok=True)
+    return shared_folder / "encoded"
+
+
+@pytest.fixture(scope="session")
+def published_index(shared_folder: Path) -> Path:
     """Return the index of the repository's published runs, which takes ten seconds to make."""
-    index = tmp_path_factory.mktemp("index") / index_of_published.NAME
-    published._read_files.cache_clear()
-    published._seen.clear()  # runs that this process has read are not written to an index
-    published.read_all(REPOSITORY / "cached_results", index)
+    index = shared_folder / index_of_published.NAME
+    with open(shared_folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not index.exists():
+            published._read_files.cache_clear()
+            published._seen.clear()  # runs that this process has read are not written to an index
+            published.read_all(REPOSITORY / "cached_results", index)
     assert index.exists()
     return index
 

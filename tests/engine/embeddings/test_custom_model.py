@@ -208,8 +208,13 @@ def test_projection_whitens_and_has_fixed_signs() -> None:
 
 
 class TestFeatures:
+    @pytest.fixture(scope="class")
+    def encodings(self, tmp_path_factory):
+        """Return a folder with what has been encoded, by the model's label: an encoding starts TensorFlow twice."""
+        return tmp_path_factory.mktemp("encodings")
+
     @pytest.fixture
-    def encoded(self, with_model, folder, tmp_path, monkeypatch, encoded):
+    def encoded(self, with_model, folder, tmp_path, monkeypatch, encoded, encodings):
         """Return a function that encodes a small corpus with this model; a few sentences replace Wikigold."""
         words = np.random.default_rng(1).choice(PIECES[5:], (60, 5)).tolist()
         monkeypatch.setattr(OwnInContext, "public_sentences", lambda self: words)
@@ -221,8 +226,13 @@ class TestFeatures:
         handle = corpus.resolve(str(file), with_model)
 
         def encode():
-            own = OwnInContext(at(folder).label, with_model)
-            return features.encode(handle, "en_core_web_md", "contextual", own=own)
+            label = at(folder).label
+            if (encodings / label).exists():
+                shutil.copytree(encodings / label, with_model.home, dirs_exist_ok=True)
+            found = features.encode(handle, "en_core_web_md", "contextual", own=OwnInContext(label, with_model))
+            for name in ("encoded", "projections"):
+                shutil.copytree(with_model.home / name, encodings / label / name, dirs_exist_ok=True)
+            return found
 
         return encode
 
@@ -270,7 +280,10 @@ class TestFeatures:
         assert made.vectors.endswith(f", {label}")
         assert f"--language-model {label}" in made.command
 
-    def test_a_model_that_changes_during_encoding_is_refused(self, encoded, with_model, folder, monkeypatch) -> None:
+    def test_a_model_that_changes_during_encoding_is_refused(
+        self, encoded, with_model, folder, monkeypatch, encodings
+    ) -> None:
+        shutil.rmtree(encodings, ignore_errors=True)
         real = features.with_projection
 
         def changed(own, progress):

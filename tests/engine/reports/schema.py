@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from engine.reports import json_file
+from engine.reports.document import json_file
 from engine.settings import REPOSITORY
 
 
