@@ -86,6 +86,11 @@ class Study:
         return max(self.trials, key=lambda trial: (trial.f1, -trial.number), default=None)
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """Configuration fields that the search varied in its trials."""
+        return tuple(dict.fromkeys(name for trial in self.trials for name in trial.chosen))
+
+    @property
     def private(self) -> bool:
         """Whether trials used sentences that the result protects.
 

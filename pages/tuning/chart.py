@@ -8,8 +8,6 @@ from engine.experiments.seed_aggregates import OverSeeds
 from engine.records import Study, Trial
 from pages.shared import charts, palette, titles
 
-FIELDS = ("learning_rate", "clip_norm", "batch_size", "epochs", "window", "averaging", "tagger")
-"""Configuration fields that a search varies."""
 _LOGARITHMIC = ("learning_rate", "clip_norm")
 
 
@@ -36,7 +34,7 @@ def rows(study: Study) -> list[dict[str, Any]]:
         {
             "trial": trial.number,
             "F1": trial.f1,
-            **{titles.heading(name): _chosen(trial, name) for name in FIELDS},
+            **{titles.heading(name): _chosen(trial, name) for name in study.fields},
             "σ": trial.noise_multiplier,
             "seconds": trial.seconds,
         }
@@ -124,7 +122,7 @@ def _f1_axis(study: Study) -> dict[str, Any]:
 
 
 def _hover_text(trial: Trial) -> str:
-    chosen = (f"{titles.heading(name)}: {_chosen(trial, name)}" for name in FIELDS if name in trial.chosen)
+    chosen = (f"{titles.heading(name)}: {_chosen(trial, name)}" for name in trial.chosen)
     return f"<b>trial {trial.number}, F1 {trial.f1:.3f}</b><br>" + "<br>".join(
         [*chosen, f"σ: {trial.noise_multiplier:g}"]
     )

@@ -40,10 +40,11 @@ st.info(address.plain(study_cost(named)), icon=":material/receipt_long:")
 st.caption(address.plain(study_origin(study)))
 seeded_noise_notice.caption()
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
-st.markdown("#### Effect of each field")
-field = st.selectbox("Field", list(tuning.FIELDS), format_func=titles.heading, width=240)
-picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
-show(picture, key="field", label=f"F1 of each trial by {titles.heading(field)}")
+if study.fields:
+    st.markdown("#### Effect of each field")
+    field = st.selectbox("Field", study.fields, format_func=titles.heading, width=240)
+    picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
+    show(picture, key="field", label=f"F1 of each trial by {titles.heading(field)}")
 number = tables.number
 tables.show(tuning.rows(study), {"F1": number(f"F1, {named.development}", format="%.4f")})
 if study.best:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from engine.experiments import recommended_settings
+from engine.experiments.tuning import _space
 from engine.experiments.seed_aggregates import over_seeds
 from engine.records import Study, Trial
 from engine.store import tuning_studies
@@ -11,7 +12,7 @@ from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
 BEST = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
-CHOSEN = {name: BEST.flat()[name] for name in tuning.FIELDS}
+CHOSEN = {name: BEST.flat()[name] for name in _space(14_041)}
 STUDY = Study(
     name="a-search",
     epsilon=3.0,
@@ -82,7 +83,8 @@ def test_charts_have_every_trial():
     figure = tuning.history(STUDY, key="k")
     assert list(figure.data[0].y) == [0.5, 0.4]
     assert list(figure.data[1].y) == [0.5, 0.5]
-    for name in tuning.FIELDS:
+    assert list(STUDY.fields) == list(CHOSEN)
+    for name in STUDY.fields:
         field = tuning.by_field(STUDY, name, key="k")
         assert len(field.data[0].x) == 2
         assert list(field.data[0].marker.symbol) == ["circle", "circle-open"]
