@@ -3,8 +3,8 @@
 import dataclasses
 
 from engine.experiments import recommended_settings
-from engine.experiments.tuning import _space
 from engine.experiments.seed_aggregates import over_seeds
+from engine.experiments.tuning import _space
 from engine.records import Study, Trial
 from engine.store import tuning_studies
 from pages.tuning import chart as tuning
