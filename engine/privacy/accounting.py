@@ -236,8 +236,9 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
             )
         low, high = high, min(2 * high, LARGEST_NOISE_MULTIPLIER)
     # ε falls as σ grows, so bisection finds the border; tiny σ are slow to account for and not used in practice. The
-    # search for an exact σ starts from 0.9 times this border, and needs no finer one.
-    while high - low > (1e-4 if accountant == quick else max(1e-4, 0.02 * high)):
+    # search for an exact σ starts from 0.9 times this border, which need not be fine.
+    width = 1e-4 if accountant == quick else 0.02 * high
+    while high - low > width:
         middle = (low + high) / 2
         low, high = (low, middle) if cost(middle, quick) <= target_epsilon else (middle, high)
     if accountant == quick:
