@@ -163,22 +163,23 @@ def test_deploy_md_names_its_files():
         assert f"deploy/{name}" in TEXT
 
 
-def test_backup_has_no_noise_keys_and_is_owner_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folder", "end"), [("/var/lib/epsilon-explorer", "runs"), ("/mnt/epsilon", ".")])
+def test_backup_has_no_noise_keys_and_is_owner_only(tmp_path: Path, folder: str, end: str) -> None:
     """A key in a backup would outlive the run, which destroys its own copy."""
-    home = tmp_path / "runs"
-    for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy"):
+    home = tmp_path / end
+    for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy", "cluster/key.pem"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     noise_keys.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
-    copy = re.search(r"^umask 077\ntar (?:.*\\\n)?.*runs$", TEXT, re.M)
+    copy = re.search(rf"^umask 077\ntar -C {folder} (?:.*\\\n)?.* {re.escape(end)}$", TEXT, re.M)
     assert copy
-    command = copy.group(0).replace("/var/lib/epsilon-explorer", str(tmp_path))
-    subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
-    made = tmp_path / "epsilon.tar.gz"
+    (tmp_path / "made").mkdir()
+    subprocess.run(["sh", "-ec", copy.group(0).replace(folder, str(tmp_path))], cwd=tmp_path / "made", check=True)
+    (made,) = (tmp_path / "made").iterdir()
     with tarfile.open(made) as archive:
         kept = {Path(name).name for name in archive.getnames()}
     assert {"runs.sqlite", "RUN.npz"} <= kept
-    assert not kept & {"RUN.key", "rows.npy"}
+    assert not kept & {"RUN.key", "rows.npy", "key.pem"}
     assert made.stat().st_mode & 0o077 == 0
 
 
