@@ -24,7 +24,7 @@ Row = tuple[str, str, str, str]
 def table() -> str:
     """Return a row for each figure; a figure whose runs or measurements are missing is left out."""
     rows = [*privacy_cost(), *metrics(), *recommended(), *group_guarantee(), *noise_check(), *speed()]
-    return markdown(("result", "figure", "seeds", "command"), rows)
+    return markdown(("result", "value", "seeds", "command"), rows)
 
 
 def privacy_cost() -> list[Row]:
@@ -98,7 +98,7 @@ def speed() -> list[Row]:
         f"{peer / private:.0f} times"
     )
     figure = f"{private:.1f} ms on {kept.machine}; {others}"
-    return [("Private step, 32 sentences", figure, "", "`python -m benchmarks.step`")]
+    return [("One DP-SGD step, 32 sentences", figure, "", "`python -m benchmarks.step`")]
 
 
 def _results(name: str) -> str:

@@ -55,13 +55,13 @@ RUNGS = (
         {"optimiser": "adam", "learning_rate": 0.02, "loss": "sum", "clip_norm": 0.1},
     ),
     RecipeStep(
-        "few weights",
+        "linear model",
         "One linear layer over word vectors and spelling: the noise affects 100 times fewer weights.",
         {"tagger": "linear-softmax", "features": "shapes", "window": 1, "learning_rate": 0.1},
         alone={"batch_size": 128, "learning_rate": 0.01},
     ),
     RecipeStep(
-        "vectors in context",
+        "contextual vectors",
         "A public language model computes contextual features before the private training.",
         {"features": "contextual"},
     ),
@@ -74,7 +74,7 @@ RUNGS = (
         "averaged weights", "The average over many steps has less noise than the last weights.", {"averaging": 0.95}
     ),
     RecipeStep(
-        "public labels",
+        "features from public labels",
         "The language model was fine-tuned on Wikigold's entities, and spaCy's NER model was trained on OntoNotes. "
         "The features include two words on each side.",
         {"features": "names", "window": 2, "learning_rate": 0.05},

@@ -117,7 +117,7 @@ KINDS = (
     ),
     _kind(
         "lm-ner",
-        "LM-NER, in ELMoNER's place",
+        "LM-NER (replaces ELMoNER)",
         "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM or your own model instead "
         "of ELMo.",
         short="LM-NER",

@@ -49,7 +49,7 @@ def choose(found: Sequence[Overview]) -> None:
         f"Show all {len(selected):,} rows (default: {ROWS:,})", key="compare_all_rows"
     )
     rows = parallel.rows(selected, most=None if show_all else ROWS)
-    tables.show(rows, {"data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(rows)))
+    tables.show(rows, {"share of data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(rows)))
 
 
 def _reset() -> None:

@@ -65,7 +65,7 @@ def axes(found: Sequence[Overview]) -> list[Axis]:
         _levels("σ", [c.privacy.noise_multiplier for c in configs]),
         _levels("clients", [c.federation.clients for c in configs]),
         _levels("rounds", [c.federation.rounds for c in configs]),
-        _levels("data, %", [100 * c.data_fraction for c in configs]),
+        _levels("share of data, %", [100 * c.data_fraction for c in configs]),
     ]
     f1 = tuple(last.test.f1 for _, last in done if last.test)
     results = [
@@ -149,7 +149,7 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]], most: int | None = None) 
                 "σ": config.privacy.noise_multiplier,
                 "clients": config.federation.clients,
                 "rounds": config.federation.rounds,
-                "data, %": 100 * config.data_fraction,
+                "share of data, %": 100 * config.data_fraction,
                 "ε": epsilon_text(last.privacy.epsilon),
                 "F1": last.test.f1 if last.test else None,
                 metrics.INTERVAL: metrics.interval(last.test) if last.test else None,

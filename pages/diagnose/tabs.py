@@ -79,7 +79,7 @@ def phases(app: Application, corpus: str) -> None:
     for paragraph in diagnose.about_phases(tried, by_phase):
         st.markdown(paragraph)
     metric = st.segmented_control(
-        "F1 metric",
+        "Metric",
         list(METRICS),
         default="entity",
         format_func=METRICS.__getitem__,

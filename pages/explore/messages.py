@@ -206,7 +206,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
         _adjacency(privacy),
     ]
     if privacy.accountant != "exact":
-        paragraphs.append(f"With Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
+        paragraphs.append(f"Rényi accounting, a looser bound, gives ε = {epsilon_text(privacy.rdp_epsilon)}.")
     if privacy.poisson_epsilon is not None:
         paragraphs.append(
             f"Papers often report ε = {epsilon_text(privacy.poisson_epsilon)} for such batches. This value assumes "
@@ -233,7 +233,7 @@ def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         return (
             "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person named "
-            "in k sentences: that ε can be more than k times this one."
+            "in k sentences: the ε of all k can be more than k times this one."
         )
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 
@@ -286,8 +286,8 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     """Return the measurements of a noise check, its result and its limits, in paragraphs."""
     rows = [f"| {name} | {measured} | {planned} |" for name, measured, planned in check_rows(check)]
     paragraphs = [
-        "Training without its noise looks the same from outside. So the noise was measured on the weights, before and "
-        f"after each of {check.steps:,} steps, and not read from the settings.",
+        "A training that adds no noise looks the same to its user. So the noise was not read from the settings, but "
+        f"measured on the weights, before and after each of {check.steps:,} steps.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:

@@ -30,7 +30,7 @@ def button(run: Run, pinned: Run | None) -> None:
             st.session_state[_PINNED] = None
             st.rerun()
     elif st.button(
-        "Pin",
+        "Pin result",
         type="tertiary",
         icon=":material/keep:",
         key="pin",

@@ -21,7 +21,7 @@ heading = st.container()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", corpora, format_func=titles.corpus, width=280)
     metric = st.segmented_control(
-        "F1 metric", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
+        "Metric", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
     )
     tests = [
         item.last_record.test

@@ -285,7 +285,7 @@ LESSON = Lesson(
         "neighbour thinks it 50 : 50 that a letter of yours is among them. How certain can the published number make "
         "her, at most?"
     ),
-    guess=Guess(label="Highest certainty", low=50, high=100, step=1, unit=" %"),
+    guess=Guess(label="Attacker's highest certainty", low=50, high=100, step=1, unit=" %"),
     show=show,
     words=(
         "Nothing is hidden with certainty: ε limits how far the **odds** can move, by a factor of e^ε, whatever else "

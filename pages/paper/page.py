@@ -18,7 +18,7 @@ seeded_noise_notice.caption()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus, width=280)
     metric = st.segmented_control(
-        "F1 metric", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
+        "Metric", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
     )
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003. These runs have its settings and another corpus, so the numbers differ.")

@@ -11,7 +11,7 @@ from pages.shared.charts import log_ticks
 
 SHARE_OF_NO_PRIVACY = 0.2
 """Share of the axis, 0 to 1, that the section of ε = ∞ takes."""
-TITLE = "ε, less is more private (log axis)"
+TITLE = "ε (smaller is more private, log axis)"
 
 
 LEAST, MOST = 0.01, 100.0

@@ -9,7 +9,7 @@ from engine.tagging.entities import Tagged
 from engine.tagging.redaction import REPLACEMENTS, redact
 from pages.shared import downloads
 
-_TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "a mask"}
+_TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "black squares"}
 
 
 def show(text: str, tagged: Mapping[str, Tagged]) -> None:

@@ -44,7 +44,7 @@ def test_the_teacher_is_led_through_lessons_a_poll_and_a_redaction():
     done = list(screenshots.steps("teacher"))
     assert ("press", "Submit guess") in done
     assert ("press", "Open poll") in done
-    assert done.index(("open", "try")) < done.index(("press", "a mask"))
+    assert done.index(("open", "try")) < done.index(("press", "black squares"))
     assert "EPSILON_POLL_ADDRESS=8600 make run" in (screenshots.DOCS / "tutorials" / "teacher.md").read_text(
         encoding="utf-8"
     )

@@ -42,7 +42,7 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     marks = page.locator(".try-panel").first.locator("mark.try-name")
     assert marks.first.inner_text().startswith("Angela Merkel")
 
-    page.get_by_role("radio", name="a mask").click()
+    page.get_by_role("radio", name="black squares").click()
     # Until the page is complete, old text and buttons may be next to the new ones.
     redacted = page.get_by_test_id("stCode").filter(has_text="█████████████ met")
     expect(redacted).to_have_count(1, timeout=SECONDS)
