@@ -23,7 +23,7 @@ def choose(found: Sequence[Overview]) -> None:
         corpus = st.selectbox(
             "Corpus", [None, *corpora], format_func=lambda name: titles.corpus(name) if name else "all", width=280
         )
-        st.button("Clear filters", on_click=_reset, icon=":material/filter_alt_off:")
+        st.button("Clear ranges", on_click=_reset, icon=":material/filter_alt_off:")
     of_corpus = [overview for overview in found if corpus in (None, overview.run.config.corpus)]
     done, axes = parallel.finished(of_corpus), parallel.axes(of_corpus)
     number = st.session_state.get(_RESETS, 0)
@@ -36,11 +36,11 @@ def choose(found: Sequence[Overview]) -> None:
     selected = [done[index] for index in parallel.between(axes, marks)]
     st.caption(
         "Drag along an axis to select a range. The table shows the runs within all selected ranges. To clear a range, "
-        "click the axis outside of it. The colour is F1. σ, clients, rounds and share of the data have one step for "
-        "each value."
+        "click the axis outside of it. The colour shows F1. The values of model, σ, clients, "
+        "rounds and share of data are evenly spaced."
     )
     if not selected:
-        st.info("No runs match these filters. Remove one.", icon=":material/filter_alt:")
+        st.info("No run is within all selected ranges. Clear a range.", icon=":material/filter_alt:")
         return
     number_of_runs = f"{len(done):,} runs"
     scope = f"All {number_of_runs}" if len(selected) == len(done) else f"{len(selected):,} of {number_of_runs}"

@@ -25,7 +25,7 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     for number, (group, steps) in enumerate(zip(groups, curves, strict=True)):
         name = titles.setting(group.config)
         positions = [axis.position(step.x, step.progress) if along == "epsilon" else step.x for step in steps]
-        figure.add_trace(_line(number, name, positions, steps))
+        figure.add_trace(_line(number, name, positions, steps, ALONG[along]))
     if along == "epsilon":
         axis.shade(figure)
     plain = {"title": {"text": ALONG[along]}, "gridcolor": palette.GRID, "zeroline": False}
@@ -44,7 +44,7 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     )
 
 
-def _line(number: int, name: str, positions: Sequence[float], steps: Sequence[Step]) -> go.Scatter:
+def _line(number: int, name: str, positions: Sequence[float], steps: Sequence[Step], title: str) -> go.Scatter:
     colour = palette.TYPES[number % len(palette.TYPES)]
     return go.Scatter(
         x=list(positions),
@@ -55,5 +55,5 @@ def _line(number: int, name: str, positions: Sequence[float], steps: Sequence[St
         line={"color": colour, "width": 2.2, "dash": palette.DASHES[number % len(palette.DASHES)]},
         marker={"symbol": palette.SYMBOLS[number % len(palette.SYMBOLS)], "size": 7, "color": colour},
         text=[f"{step.x:.4g}" if step.x != float("inf") else "∞" for step in steps],
-        hovertemplate=f"%{{text}}: F1 %{{y:.3f}}<extra>{name}</extra>",
+        hovertemplate=f"{title}: %{{text}}<br>F1 %{{y:.3f}}<extra>{name}</extra>",
     )

@@ -23,7 +23,7 @@ usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0
 with st.container(horizontal=True, vertical_alignment="bottom"):
     runs_of = {name: tuple(configs[config].values()) for name, config in by_title.items()}
     chosen = compare_selection.choose(runs_of, usual or sorted(by_title)[:2])
-    along = st.selectbox("F1 against", list(ALONG), format_func=ALONG.__getitem__, width=240)
+    along = st.selectbox("Horizontal axis", list(ALONG), format_func=ALONG.__getitem__, width=240)
 if not chosen:
     st.caption("Choose configurations to compare.")
     st.stop()
@@ -35,6 +35,9 @@ show(overlay(chosen_groups, along, key=f"{along}-{chosen}"), key="overlay", labe
 tables.show(groups.rows(chosen_groups), {"MB sent": tables.number(format="%.1f")})
 tables.older(run for group in chosen_groups for run in group.runs)
 best = [titles.setting(group.config) for group in groups.pareto_optimal(chosen_groups)]
+st.caption(
+    "The chart shows F1 on the validation set, the table F1 on the test set. Bars are standard deviations over seeds."
+)
 st.caption(address.plain(f"Pareto-optimal: {'; '.join(best)}."))
 st.caption("To find configurations that reach a given score, ε or time, use the [Planner](./planner).")
 st.markdown("#### All finished runs")

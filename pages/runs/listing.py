@@ -105,7 +105,7 @@ def _epsilon(last: RoundRecord | None) -> str:
     if last is None:
         return ""
     if last.noise_check and last.noise_check.failed:
-        return "✗ check"
+        return "✗ noise check"
     return epsilon_text(last.privacy.epsilon)
 
 
@@ -182,7 +182,8 @@ def _plain(value: Any) -> str:
 
 def _view(app: Application) -> None:
     found = pagination.searched_runs(app)
-    st.markdown(f"### {pagination.scope(found, app.queries.count())}{summary(found)}")
+    scope = pagination.scope(found, app.queries.count()) or ("Runs: " if found else "")
+    st.markdown(f"### {scope}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input(
         "Search runs",
@@ -270,7 +271,9 @@ def _downloads(listed: Sequence[Overview]) -> None:
                 kind,
                 icon=":material/download:",
             )
-        st.caption("These runs with all fields. To export them to MLflow, use `python -m engine export`.")
+        st.caption(
+            "The files contain these runs with all fields. To export them to MLflow, use `python -m engine export`."
+        )
 
 
 def _content(listed: Sequence[Overview], ending: str) -> bytes:
@@ -303,8 +306,8 @@ def _actions(app: Application, chosen: Sequence[Overview]) -> None:
             f"Rerun {len(firsts)}" if firsts else "Rerun",
             disabled=not firsts,
             icon=":material/replay:",
-            help="Computes the selected runs again on this machine. The note of each rerun compares it with its first "
-            "run, which is kept.",
+            help="Repeats the selected runs on this machine and keeps the first runs. The note of each rerun compares "
+            "its results with those of the first run.",
         ):
             actions.apply(lambda run_id: app.runs.resubmit(done[run_id], owner_pid=os.getpid()), firsts)
         if st.button(f"Annotate {len(mine)}" if mine else "Annotate", disabled=not mine, icon=":material/edit_note:"):

@@ -36,8 +36,8 @@ def scope(found: Sequence[Overview], number: int) -> str:
     """Return which of all runs are searched, as the start of a sentence; empty if all are."""
     searched = len(found)
     if _past():
-        return f"Of {searched:,} older runs, of {number:,} in total: "
-    return f"Of the newest {searched:,} of {number:,} runs: " if searched == LOOKED_AT < number else ""
+        return f"{searched:,} older runs of {number:,} in total: "
+    return f"Newest {searched:,} of {number:,} runs: " if searched == LOOKED_AT < number else ""
 
 
 def go_to_newest() -> None:

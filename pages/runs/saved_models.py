@@ -15,7 +15,9 @@ def show(app: Application) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(summary(sizes))
         with st.popover("Remove saved models", icon=":material/folder_delete:"):
-            st.markdown("Removes the saved models only; runs and records stay. Rerun a run to recreate its model.")
+            st.markdown(
+                "This removes the saved models only; runs and records stay. To recreate a model, rerun its run."
+            )
             if st.button("Remove", type="primary", key="remove_taggers"):
                 _remove(app)
 

@@ -201,6 +201,6 @@ class TestAllRuns:
         marks["F1"] = [[0.99, 1.0]]
         test.run()
         assert len(test.dataframe) == 1
-        assert "No runs match these filters" in test.info[0].value
-        next(button for button in test.button if button.label == "Clear filters").click().run()
+        assert "No run is within all selected ranges" in test.info[0].value
+        next(button for button in test.button if button.label == "Clear ranges").click().run()
         assert not test.exception

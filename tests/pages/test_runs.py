@@ -79,7 +79,7 @@ def test_failed_noise_check_replaces_epsilon(open_page, settings):
     claim = app._context.store.claim(identity, "me/1")
     app._context.store.append(claim, record(2, faults=("The noise is not there.",)))
     app._context.store.finish(claim, provenance())
-    assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ check"]
+    assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ noise check"]
 
 
 class TestService:
@@ -233,13 +233,13 @@ class TestPagination:
         return next(button for button in page.button if button.key == f"runs_{direction}").click().run()
 
     def test_each_run_is_on_exactly_one_page(self, page):
-        assert "Of the newest 3 of 7 runs: 3 done" in texts(page.markdown)
+        assert "Newest 3 of 7 runs: 3 done" in texts(page.markdown)
         listed = [self.seeds(page)]
         for _ in range(4):
             page = self.step(page, "older")
             listed.append(self.seeds(page))
         assert listed == [[6, 5], [4], [3, 2], [1], [0]]
-        assert "Of 1 older runs, of 7 in total: 1 queued" in texts(page.markdown)
+        assert "1 older runs of 7 in total: 1 queued" in texts(page.markdown)
         assert next(button for button in page.button if button.key == "runs_older").disabled
         assert [self.seeds(self.step(page, "newer")) for _ in range(2)] == [[3, 2], [6, 5]]
         assert next(button for button in page.button if button.key == "runs_newer").disabled
