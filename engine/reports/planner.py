@@ -31,19 +31,19 @@ GRADE_VALUES = {
 }
 """Values of the field ``reached`` in CSV and JSON, which other programs parse."""
 OPTIMISTIC = (
-    "The scores of the best settings are optimistic, because the settings were selected on one test set. A new run on "
+    "The scores of the best configurations are optimistic, because these were selected on one test set. A new run on "
     "other sentences gives a slightly lower score on average."
 )
 COSTS = (
     "Each ε covers one run. If you train several models on private data and select by their scores, you must compose "
-    "the ε of all runs. The sentences that are scored are not protected."
+    "the ε of all runs. The evaluation sentences are not protected."
 )
 _SCORES = {"f1": "F1", "precision": "precision", "recall": "recall"}
 _WHY = {
-    MORE_SEEDS: "more seeds of a setting whose runs so far are inconclusive",
-    FROM_CURVE: "at the ε where the fitted curve reaches the target",
-    BEYOND: "at a larger ε than any measured one, because the same model reaches the target without noise",
-    AT_LIMIT: "at the largest ε within the limit, where no run exists and the 95 % band does not exclude the target",
+    MORE_SEEDS: "more seeds for a configuration with inconclusive runs",
+    FROM_CURVE: "the fitted curve reaches the target at this ε",
+    BEYOND: "the same model reaches the target without noise, and every measured ε is smaller",
+    AT_LIMIT: "no run exists at this ε, the largest within the limit, and the 95 % band does not exclude the target",
 }
 
 
@@ -82,8 +82,8 @@ def answer_text(plan: Recommendation) -> str:
         for grade in (EvidenceLevel.SIGNIFICANT, EvidenceLevel.MEAN_ABOVE, EvidenceLevel.SINGLE_RUN):
             first = next((judged for judged in ranking.best if judged.grade == grade), None)
             if first and (not parts or first.setting.epsilon < parts[-1][1]):
-                parts.append((f"at ε = {_epsilon(first)} ({GRADES[grade]})", first.setting.epsilon))
-        return f"{needed} can be reached{limits}: {', '.join(text for text, _ in parts)}."
+                parts.append((f"{_epsilon(first)} ({GRADES[grade]})", first.setting.epsilon))
+        return f"{needed} can be reached{limits}. Smallest ε: {', '.join(text for text, _ in parts)}."
     return _none(plan, f"{needed}{limits}")
 
 
@@ -97,7 +97,7 @@ def _none(plan: Recommendation, target: str) -> str:
         return f"None of the {plan.evidence.runs:,} runs has noise. Without noise, {target} is {reached}."
     if open_reached and not plan.answer.beyond:
         return f"None of the {private:,} private runs reaches {target}; without noise it is reached."
-    return f"None of the {plan.evidence.runs:,} runs reaches {target}: no setting has a mean that high."
+    return f"None of the {plan.evidence.runs:,} runs reaches {target}: no configuration has a mean that high."
 
 
 def explanations(plan: Recommendation) -> list[str]:
@@ -106,9 +106,9 @@ def explanations(plan: Recommendation) -> list[str]:
     if not plan.target.thresholds:
         return sentences
     if ranking.nearest:
-        sentences.append(f"Nearest setting, at ε = {_epsilon(ranking.nearest)}: {_misses(ranking.nearest)}.")
+        sentences.append(f"Nearest configuration, at ε = {_epsilon(ranking.nearest)}: {_misses(ranking.nearest)}.")
     elif not ranking.best and plan.evidence.settings:
-        sentences += ["No private setting is within these limits."] if ranking.compared else []
+        sentences += ["No private configuration is within these limits."] if ranking.compared else []
     if ranking.beyond:
         beyond = ranking.beyond
         sentences.append(
@@ -120,7 +120,9 @@ def explanations(plan: Recommendation) -> list[str]:
     if plan.next_runs:
         sentences.append(f"Cheapest next step: {next_text(plan.next_runs[0])}.")
     elif plan.unpriced:
-        sentences.append("No next run can be recommended on this machine: its noise depends on the corpus.")
+        sentences.append(
+            "No next run can be recommended: its noise depends on the corpus, which is not on this machine."
+        )
     elif not ranking.best and plan.evidence.settings:
         sentences.append("The measurements suggest no next run. Try other taggers or features.")
     return sentences
@@ -132,8 +134,8 @@ def next_text(run: NextRun) -> str:
     number = "one run" if candidate.runs == 1 else f"{candidate.runs} runs"
     seconds = "" if run.seconds is None else f", about {run.seconds:,.0f} s in total"
     return (
-        f"{number} with σ = {run.config.privacy.noise_multiplier:g}, ε = {epsilon_text(run.epsilon)} each{seconds}, "
-        f"{_WHY[candidate.rule]}"
+        f"{number} with σ = {run.config.privacy.noise_multiplier:g}, ε = {epsilon_text(run.epsilon)} each{seconds} "
+        f"(reason: {_WHY[candidate.rule]})"
     )
 
 
@@ -152,16 +154,16 @@ def chance_text(plan: Recommendation) -> str:
     if single:
         number = len(plan.evidence.settings)
         several = f"All {number:,}" if single == number else f"{single:,} of the {number:,}"
-        text += f" {several} settings have a single run each, so their seed variance is unknown."
+        text += f" {several} configurations have a single run each, so their seed variance is unknown."
     return text
 
 
 def error_text(plan: Recommendation) -> str:
     """Return the prediction error of the fitted curves."""
     if plan.error is None:
-        return "The prediction error of the fit is not available: no group of settings has three values of ε."
+        return "The prediction error of the fits is not available: no family of configurations has three values of ε."
     return (
-        f"Leave-one-out error of the fit over {plan.error.number:,} settings (root mean square): "
+        f"Leave-one-out error of the fits (root mean square over {plan.error.number:,} configurations): "
         f"{plan.error.typical:.3f}."
     )
 
@@ -270,7 +272,8 @@ def _epsilon(judged: Judged) -> str:
 
 def _misses(judged: Judged) -> str:
     parts = [
-        f"{measure_text(reading.measure)} {reading_text(reading)}, {threshold.at_least - reading.spread.mean:.3f} below"
+        f"{measure_text(reading.measure)} {reading_text(reading)}, "
+        f"{threshold.at_least - reading.spread.mean:.3f} below the target"
         for reading, threshold in zip(judged.readings, judged.thresholds, strict=True)
         if reading.spread.mean < threshold.at_least
     ]
@@ -287,10 +290,10 @@ def _ceiling(plan: Recommendation) -> list[str]:
         scores = ", ".join(f"{measure_text(reading.measure)} {reading_text(reading)}" for reading in ceiling.readings)
         return [f"Without noise: {scores}."]
     if ceiling.grade == EvidenceLevel.POSSIBLE:
-        return [f"Best setting without noise: {_misses(ceiling)}. This leaves no margin for noise."]
+        return [f"Best configuration without noise: {_misses(ceiling)}. This leaves no margin for noise."]
     return [
-        f"The best setting without noise misses the target: {_misses(ceiling)}. With these taggers and features, no ε "
-        "is likely to help."
+        f"The best configuration without noise misses the target: {_misses(ceiling)}. With these taggers and features, "
+        "no ε is likely to help."
     ]
 
 

@@ -48,9 +48,7 @@ def target(corpus: str, done: Sequence[Done]) -> Target:
         delta = choices[0]
         if len(choices) > 1:
             delta = st.selectbox("δ", choices, format_func=delta_text, key="delta", bind="query-params", width=110)
-        types = st.multiselect(
-            "Entity types with own minimum", kinds(done), key="types", bind="query-params", width=300
-        )
+        types = st.multiselect("Entity types with a minimum", kinds(done), key="types", bind="query-params", width=300)
     for kind in types:
         thresholds += _scores(kind)
     return Target(

@@ -15,7 +15,10 @@ from pages.shared.plotly_component import show
 SHOWN = 12
 """Maximum number of configurations in the table."""
 SCORES = {
-    "F1": st.column_config.TextColumn("F1", help="Mean over seeds, with its 95 % CI where there are several seeds.")
+    "reached": st.column_config.TextColumn(
+        "evidence", help="Evidence that the configuration reaches the target, and how many of its runs reach it."
+    ),
+    "F1": st.column_config.TextColumn("F1", help="Mean over seeds, with its 95 % CI where there are several seeds."),
 }
 
 app = session.application()
@@ -32,16 +35,16 @@ done = evidence.done(((item.run, item.last_record) for item in overview), corpus
 try:
     target = controls.target(corpus, done)
 except InvalidConfig:
-    heading.markdown("### Enter a requirement: a minimum score, a maximum ε, or maximum seconds.")
+    heading.markdown("### Enter a requirement: a minimum score, a maximum ε, or a maximum number of seconds.")
     st.stop()
-with st.spinner("Comparing the runs and computing the noise of the next one …"):
+with st.spinner("Comparing the runs and computing the noise of the suggested runs …"):
     plan = planner.plan(app, target, overview)
 answer = texts.answer_text(plan)
 heading.markdown(f"### {address.plain(answer)}")
 for line in texts.explanations(plan):
     heading.markdown(address.plain(line))
 if best := plan.answer.best[:SHOWN]:
-    st.markdown("#### Configurations that meet it" if target.thresholds else "#### Best within these limits")
+    st.markdown(f"#### {'Configurations that meet the requirements' if target.thresholds else 'Best configurations'}")
     tables.show(rows.settings(best), SCORES)
     st.caption(rows.selection(plan))
 elif plan.answer.nearest:
@@ -55,13 +58,14 @@ seeded_noise_notice.caption()
 st.info(texts.COSTS, icon=":material/receipt_long:")
 drawn = curve.highest(plan.lines, chart.MOST)
 name = texts.measure_text(target.main)
-st.markdown(f"#### {address.plain(name)} over ε")
-show(chart.score_chart(plan, drawn, key=f"planner-{corpus}-{name}"), key="planner", label=f"{name} over ε. {answer}")
+st.markdown(f"#### {address.plain(name)} against ε")
+show(chart.score_chart(plan, drawn, key=f"planner-{corpus}-{name}"), key="planner", label=f"{name} against ε. {answer}")
 st.caption(
-    "Each circle is a configuration; click one to open it in Explore. A line is the monotone fit of configurations "
-    "that differ in their noise alone. Its band is a simultaneous 95 % confidence band for their expected scores, if "
-    "those never fall with ε. There is no band where each configuration has one run. The chart shows the families "
-    f"with the highest fit at some ε, {chart.MOST} at most. {texts.error_text(plan)}"
+    "Each circle is a configuration; click one to open it in Explore. A family is a group of configurations that "
+    "differ only in their noise. Each line is the monotone fit of a family. Its band is a simultaneous 95 % confidence "
+    "band for the expected scores of the family, if these never fall with ε. There is no band where each configuration "
+    f"has one run. The chart shows at most {chart.MOST} families: those with the highest fit at some ε. "
+    f"{texts.error_text(plan)}"
 )
 st.markdown("#### Excluded runs")
 excluded = texts.left_out_lines(plan)

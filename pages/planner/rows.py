@@ -34,13 +34,13 @@ def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 
 def _reached(result: Judged) -> dict[str, str]:
     number = len(result.setting.done)
-    return {"reached": f"{GRADES[result.grade]}, {result.hits:,} of {number:,}"} if result.thresholds else {}
+    return {"reached": f"{GRADES[result.grade]}, {result.hits:,} of {number:,} runs"} if result.thresholds else {}
 
 
 def selection(plan: Recommendation) -> str:
     """Return a sentence on the choice of the rows in the table."""
     if not plan.target.thresholds:
-        return "No other configuration within these limits has a higher F1 at the same ε and seconds or less."
+        return "Each row has the highest F1 within the limits among configurations with at most its ε and seconds."
     reached = plan.answer.reached
     return (
         f"{reached:,} of {len(plan.answer.compared):,} private configurations {'meets' if reached == 1 else 'meet'} "

@@ -30,7 +30,7 @@ F1 = (Threshold(Measure(), 0.6),)
 def test_rows_have_score_epsilon_and_link():
     (row,) = rows.settings(plan(RUNS, thresholds=F1).answer.best)
     assert row["ε"] == "4"
-    assert row["reached"] == "significant, 2 of 2"
+    assert row["reached"] == "significant, 2 of 2 runs"
     assert row["F1"].startswith("0.805 (")
     assert row["run"].startswith("./?")
     assert "reached" not in rows.settings(plan(RUNS, epsilon=9.0).answer.best)[0]

@@ -82,7 +82,7 @@ def test_more_seeds_are_recommended_with_their_epsilon(app):
     (more,) = plan.next_runs
     assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
     assert "F1 ≥ 0.525 can be reached" in words.answer_text(plan)
-    assert words.answer_text(plan).endswith("at ε = 1 (mean above).")
+    assert words.answer_text(plan).endswith("Smallest ε: 1 (mean above).")
     assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
 
 
@@ -105,14 +105,14 @@ def test_answer_text_without_a_matching_config(app):
     answer, more = said(target(), private, plain)
     parts = ("None of the 1 private runs", " F1 ≥ 0.6;", "without noise it is reached")
     assert all(part in answer for part in parts)
-    assert "Nearest setting, at ε = 1: F1 0.500, 0.100 below." in more
+    assert "Nearest configuration, at ε = 1: F1 0.500, 0.100 below the target." in more
     assert "Without noise: F1 0.700." in more
     answer, more = said(target(0.9), private, plain)
-    assert all(part in answer for part in ("None of the 2 runs", " F1 ≥ 0.9:", "no setting"))
-    assert re.search(r"best setting without noise misses.*: F1 0\.700, 0\.200 below\.", more)
+    assert all(part in answer for part in ("None of the 2 runs", " F1 ≥ 0.9:", "no configuration"))
+    assert re.search(r"best configuration without noise misses.*: F1 0\.700, 0\.200 below the target\.", more)
     assert "no ε is likely" in more
     answer, more = said(target(0.45, epsilon=0.5), private)
-    assert all(part in answer for part in ("None of the 1 runs", " F1 ≥ 0.45 at ε ≤ 0.5:", "no setting"))
+    assert all(part in answer for part in ("None of the 1 runs", " F1 ≥ 0.45 at ε ≤ 0.5:", "no configuration"))
     assert all(part in more for part in ("Outside these limits", "at ε = 1 (single run),"))
     assert "unknown whether a larger ε" in said(target(), private)[1]
     answer, _ = said(target(), plain)
