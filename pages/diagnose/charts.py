@@ -17,13 +17,13 @@ _COLOURS = {"CRF": palette.F1, "TDDL": palette.PRECISION, "phases": palette.F1}
 
 def layers(run: Run, *, key: str) -> go.Figure:
     """Draw the median gradient norm before clipping, of all weights and by layer, with the clip norm."""
-    series = {"whole": [record.gradient_norm_median for record in run.records]}
+    series = {"all weights": [record.gradient_norm_median for record in run.records]}
     for name in run.records[-1].layer_norms:
         series[name] = [record.layer_norms.get(name) for record in run.records]  # type: ignore[misc]
     clip_norm = run.config.privacy.clip_norm
     if clip_norm and not run.config.privacy.kind.client_level:
         series[f"clip norm {clip_norm:g}"] = [clip_norm] * len(run.records)
-    figure = _over_steps(run, series, "L2 norm before clipping (log)", key, log=True)
+    figure = _over_steps(run, series, "median L2 norm before clipping (log)", key, log=True)
     quiet = {"dash": "dot", "width": 1.5, "color": palette.QUIET}
     return figure.update_traces(mode="lines", line=quiet, selector=lambda trace: trace.name.startswith("clip norm"))
 
@@ -31,7 +31,7 @@ def layers(run: Run, *, key: str) -> go.Figure:
 def clipped(run: Run, *, key: str) -> go.Figure:
     """Draw the share of the sampled sentences whose gradient was clipped."""
     series = {"clipped": [record.clipped_fraction for record in run.records]}
-    figure = _over_steps(run, series, "share of gradients clipped", key, legend=False)
+    figure = _over_steps(run, series, "share of clipped gradients", key, legend=False)
     return figure.update_yaxes(range=[-0.02, 1.02], tickformat=".0%")
 
 
@@ -47,11 +47,14 @@ def drift(run: Run, *, key: str) -> go.Figure:
     communications = [record.federation for record in run.records if record.federation]
     rounds = [record.round for record in communications]
     lengths = [sum(record.update_norms) / max(1, len(record.update_norms)) for record in communications]
-    series = {"drift": [record.drift for record in communications], "update, mean over clients": lengths}
+    series = {
+        "distance from mean weights (drift)": [record.drift for record in communications],
+        "update, mean over clients": lengths,
+    }
     figure = go.Figure(
         [_line(number, name, rounds, values, "round %{x}") for number, (name, values) in enumerate(series.items())]
     )
-    return _laid_out(figure, "communication rounds", "L2 norm, weights", key)
+    return _laid_out(figure, "communication rounds", "L2 norm", key)
 
 
 def types(run: Run, *, key: str) -> go.Figure:
@@ -155,7 +158,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
         showlegend=len(groups) > 1,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={
-            "title": {"text": "entity-level F1"},
+            "title": {"text": "entity-level F1, test set"},
             "gridcolor": palette.GRID,
             "zeroline": False,
             "rangemode": "tozero",
@@ -203,7 +206,7 @@ def phases(
                 x=[100 * share for share, _ in reported],
                 y=[f1 for _, f1 in reported],
                 mode="markers",
-                name="reported, table 6",
+                name="paper, table 6",
                 marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
                 hovertemplate="%{x:.0f} % of the data: reported F1 %{y:.3f}<extra></extra>",
             )

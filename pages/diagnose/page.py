@@ -15,11 +15,15 @@ corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=title
 first, second, third = st.tabs(QUESTIONS, default=QUESTIONS[2] if asked else QUESTIONS[0])
 with first:
     st.caption(
-        "The paper reports that under DP the CRF loses F1 and the dense layer (TDDL) does not. It gives no reason."
+        "The paper (Jana and Biemann 2021) reports that under DP the CRF loses F1 and the dense layer (TDDL) does not. "
+        "It gives no reason."
     )
     tabs.crf(app, corpus)
 with second:
-    st.caption("The paper reports that F1 drops after 60 % of the data if each client adds noise. It gives no reason.")
+    st.caption(
+        "Each client trains in phases, each time on the next part of its data. The paper (Jana and Biemann 2021) "
+        "reports that F1 drops after 60 % of the data if each client adds noise. It gives no reason."
+    )
     tabs.phases(app, corpus)
 with third:
     tabs.any_run(app, asked)

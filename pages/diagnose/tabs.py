@@ -24,13 +24,14 @@ _COLUMNS = {
         "median gradient norm", format="%.2f", help="L2 norm of a sentence's gradient before clipping, last record."
     ),
     "noise ÷ signal": tables.number(
-        format="%.0f", help="L2 norm of a step's noise ÷ L2 norm of the sum that it is added to, last record."
+        format="%.0f", help="L2 norm of a step's noise ÷ L2 norm of the summed clipped gradients, last record."
     ),
     "noise in a weight": tables.number(
         "noise per weight",
         format="%.2f",
-        help="Distance that noise alone has moved each weight by the end: lr · σ · C ÷ batch · √steps ÷ clients.",
+        help="Standard deviation of each weight from noise alone, at the end: lr · σ · C ÷ batch · √steps ÷ clients.",
     ),
+    "why": st.column_config.TextColumn("reason"),
 }
 
 
@@ -58,8 +59,8 @@ def crf(app: Application, corpus: str) -> None:
         st.markdown(paragraph)
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
     st.caption(
-        "Dotted line: the setting in question. Hollow markers: counterfactual runs, which are not private. Bars: "
-        "standard deviation over seeds."
+        "Dotted line: F1 at σ = 1 with the paper settings. Hollow markers: counterfactual runs, whose noise is "
+        "deliberately wrong; they are not private. Bars: standard deviation over seeds."
     )
     answer(app, tried, "run-crf")
 

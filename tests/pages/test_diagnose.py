@@ -48,16 +48,16 @@ def test_crf_answer_follows_from_f1():
         ("TDDL", "σ = 1"): 4,
     }
     text = "\n".join(diagnose.about_crf(tried(correct_by_variant, diagnosis.crf())))
-    assert "The CRF loses F1, and less than the dense layer does." in text
+    assert "The CRF loses less F1 than the dense layer." in text
     correct_by_variant["TDDL", "σ = 1"] = 7
     fixes = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
              ("CRF", "noise not applied"): 8}  # fmt: skip
     text = "\n".join(diagnose.about_crf(tried(correct_by_variant | fixes, diagnosis.crf())))
-    assert "The CRF loses F1, and more than the dense layer does." in text
-    assert "improves F1: loss summed over tokens" in text
-    assert "not significant: 3 epochs (+0.000)" in text
-    assert "lowers F1: batch 512" in text
-    assert "100 times the L2 norm" in text
+    assert "The CRF loses more F1 than the dense layer." in text
+    assert "higher F1 with loss summed over tokens" in text
+    assert "no significant difference with 3 epochs (+0.000)" in text
+    assert "lower F1 with batch 512" in text
+    assert "100 times that of" in text
 
 
 def test_answer_without_runs_names_missing_runs():
@@ -92,7 +92,10 @@ def test_verdict_names_a_fall_of_f1_and_the_clipped_share():
     )
     assert "has fallen by" in diagnose.verdict(fallen)
     assert "has fallen by" not in diagnose.verdict(run)
-    assert "25\u00a0% of the gradients are clipped to 1.5. Most are shorter" in diagnose.verdict(run)
+    assert (
+        "25\u00a0% of the gradients are clipped to the norm 1.5. Most gradients have a smaller norm"
+        in diagnose.verdict(run)
+    )
 
 
 def test_charts_exist_only_for_recorded_values():
@@ -105,7 +108,7 @@ def test_charts_exist_only_for_recorded_values():
         "F1 by entity type",
     ]
     layers = charts_by_title["Gradient norm by layer"]
-    assert [trace.name for trace in layers.data] == ["whole", "LSTM", "CRF", "clip norm 1.5"]
+    assert [trace.name for trace in layers.data] == ["all weights", "LSTM", "CRF", "clip norm 1.5"]
     assert layers.data[-1].mode == "lines"
     assert list(layers.data[0].y) == [0.5] * 3
     last = FederatedRound(
@@ -140,7 +143,7 @@ def test_page_without_runs_offers_to_start_them(open_page):
 def test_published_runs_answer_both_questions(open_page, with_published):
     test = open_page("diagnose", with_published)
     text = texts(test.markdown)
-    assert "The CRF loses F1, and less than the dense layer does." in text
+    assert "The CRF loses less F1 than the dense layer." in text
     assert "F1 does not collapse here." in text
     assert len(test.dataframe) == 2
     assert test.dataframe[0].value["F1"].notna().sum() >= 6
