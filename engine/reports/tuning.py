@@ -73,7 +73,10 @@ def study_lines(study: Study, outcome: Mapping[str, Any]) -> list[str]:
     winner, test, lines = outcome["winner"], outcome["test"], []
     if winner:
         best = f"trial {winner['number']}, F1 {winner['development_f1']:.4f}"
-        lines += [f"Best of {outcome['trials']:,} on {corpus_title(study.development)}: {best}", winner["command"]]
+        lines += [
+            f"Best of {outcome['trials']:,} trials on {corpus_title(study.development)}: {best}",
+            winner["command"],
+        ]
     if test:
         f1 = f"F1 {test['f1_mean']:.4f} ± {test['f1_sd']:.4f}"
         lines += [f"On the test set of {corpus_title(study.corpus)}: {f1} over {len(test['runs'])} seeds"]
@@ -130,16 +133,16 @@ def _would_have_cost(study: Study) -> str:
         large = f" (a weak guarantee, since δ is not below 1/n = {delta_text(float(f'{1 / study.sentences:.2g}'))})"
     return (
         f"(ε = {study.booked_basic:g}, δ = {delta_text(study.booked_delta)}) by basic composition{large}. Rényi "
-        f"accounting gives ε = {study.booked_composed:.3g} at δ = {delta_text(study.delta)}, but this is valid only "
-        "for settings that are all fixed in advance, and here each trial depended on earlier ones"
+        f"accounting gives ε = {study.booked_composed:.3g} at δ = {delta_text(study.delta)}, but this ε is valid "
+        "only if all settings are fixed in advance. Here each trial depended on earlier ones"
     )
 
 
 def study_origin(study: Study) -> str:
     """Return sentences on the start of the search and on the data that influenced its search space."""
     rest = (
-        "The fixed features, optimiser and loss, and the search ranges, follow the recommended settings, whose "
-        "learning rate was selected on CoNLL-2003's validation set"
+        "The fixed features, optimiser and loss and the search ranges follow the recommended settings. The learning "
+        "rate of the recommended settings was selected on CoNLL-2003's validation set"
     )
     if study.first == GOOD_PRACTICE:
         return f"The first trial uses the recommended settings. {rest}."

@@ -21,10 +21,10 @@ def answer(study: Study, tested: OverSeeds | None) -> str:
     winner = study.winner
     if winner is None:
         return "No trial is finished yet."
-    text = f"Of {len(study.trials):,} trials at ε = {study.epsilon:g}, the best reaches F1 {winner.f1:.2f}"
+    text = f"The best of {len(study.trials):,} trials at ε = {study.epsilon:g} reaches F1 {winner.f1:.2f}"
     if tested and tested.entity:
         return f"{text} on the public corpus and {tested.entity.f1.text} on the target corpus."
-    return f"{text} on the public corpus. It has not been run on the target corpus yet."
+    return f"{text} on the public corpus. Its configuration has not been run on the target corpus yet."
 
 
 def rows(study: Study) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
 
 def _f1_axis(study: Study) -> dict[str, Any]:
     """Return the layout of the F1 axis."""
-    title = f"F1, {titles.corpus(study.development)}"
+    title = f"F1, validation set of {titles.corpus(study.development)}"
     return {"title": {"text": title}, "gridcolor": palette.GRID, "zeroline": False}
 
 

@@ -23,7 +23,9 @@ if not studies:
     )
     st.code(COMMAND, language="bash", wrap_lines=True)
     st.stop()
-study = studies[st.selectbox("Search", sorted(studies), format_func=lambda name: tuning.label(studies[name]))]
+study = studies[
+    st.selectbox("Hyperparameter search", sorted(studies), format_func=lambda name: tuning.label(studies[name]))
+]
 named = replace(study, corpus=titles.corpus(study.corpus), development=titles.corpus(study.development))
 tested = over_seeds(study.best, app.queries.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
@@ -41,15 +43,16 @@ st.caption(address.plain(study_origin(study)))
 seeded_noise_notice.caption()
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 if study.fields:
-    st.markdown("#### Effect of each field")
-    field = st.selectbox("Field", study.fields, format_func=titles.heading, width=240)
+    st.markdown("#### Effect of each hyperparameter")
+    field = st.selectbox("Hyperparameter", study.fields, format_func=titles.heading, width=240)
     picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
     show(picture, key="field", label=f"F1 of each trial by {titles.heading(field)}")
+    st.caption("Filled marker: the best trial.")
 number = tables.number
 tables.show(tuning.rows(study), {"F1": number(f"F1, {named.development}", format="%.4f")})
 if study.best:
     ledger = address.ledger(*tested.runs) if tested else None
     more = f" · [Assumptions of its ε]({ledger})" if ledger else ""
     st.markdown(f"[Open the best configuration in Explore]({address.link(study.best)}){more}")
-st.caption("This command continues the search up to the given number of trials:")
+st.caption(f"This command continues the search until it has {2 * len(study.trials):,} trials:")
 st.code(f"{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)
