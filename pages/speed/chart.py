@@ -43,7 +43,7 @@ def step_answer(values: Mapping[str, Any], machine: str) -> str:
     peer = values["tensorflow_privacy_ms"] / ours
     return (
         f"On {machine}, a private training step takes {ours / values['keras_ms']:.2f} times as long as a non-private "
-        f"step in Keras; TensorFlow Privacy takes {peer:.0f} times as long as ours."
+        f"step in Keras. A private step in TensorFlow Privacy takes {peer:.0f} times as long as ours."
     )
 
 
@@ -183,6 +183,6 @@ def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: 
     """
     shares = [row["floor_ms"] / row["ms"] for row in rows]
     return (
-        f"Lower bound: the matrix products alone need {100 * min(shares):.0f} to {100 * max(shares):.0f} % of this "
-        f"time, at the {gflops:.0f} GFLOP/s that large matrix products reach there ({machine})."
+        f"Lower bound: large matrix products reach {gflops:.0f} GFLOP/s on {machine}. At this rate, the matrix "
+        f"products of a step need {100 * min(shares):.0f} to {100 * max(shares):.0f} % of its time."
     )

@@ -19,7 +19,9 @@ PARTS = {
 measurements = session.application().queries.measurements()
 for name, part in PARTS.items():
     if name not in measurements:
-        st.info(f"Not measured yet. Run `python -m benchmarks.{name} --save`.", icon=":material/timer:")
+        st.info(
+            f"This section has no measurement yet. Run `python -m benchmarks.{name} --save`.", icon=":material/timer:"
+        )
         continue
     try:
         part(measurements[name])

@@ -9,15 +9,25 @@ from pages.shared import address, messages, tables, titles
 from pages.shared.plotly_component import show
 from pages.speed import chart as speed
 
+_SECURE_COLUMNS = {
+    "update, kB": "upload: update, kB",
+    "protocol, kB": "upload: protocol, kB",
+    "download, kB": "download, kB",
+    "client, ms": "client time, ms",
+    "server, ms": "server time, ms",
+    "server, a third dropped out, ms": "server time if a third drops out, ms",
+}
+"""Headings of the columns of secure aggregation."""
+
 
 def step(result: Measurement) -> None:
     """Show the time of one training step, compared with other libraries."""
     answer = speed.step_answer(result.values, result.machine)
     st.markdown(f"### {address.plain(answer)}")
     st.caption(
-        "One step: 32 sentences with the lengths of CoNLL-2003, 300-dimensional word vectors, an LSTM with 100 units "
-        "per direction. Medians of interleaved measurements in one run. Private: clipped per-sentence gradients with "
-        "noise."
+        "One step trains on 32 sentences with the lengths of CoNLL-2003. The model has 300-dimensional word vectors "
+        "and an LSTM with 100 units per direction. Each value is a median; all implementations were measured in turn "
+        "in one run. Private: clipped per-sentence gradients with noise."
     )
     picture = speed.bars(speed.step_bars(result.values), unit="milliseconds per step", key="step")
     show(picture, key="step", label=answer)
@@ -26,7 +36,7 @@ def step(result: Measurement) -> None:
         columns = {
             "ms": number(format="%.1f"),
             "÷ Keras": number(format="%.2f"),
-            "÷ ours, private": number(format="%.1f"),
+            "÷ ours, private": number("÷ Epsilon Explorer, private", format="%.1f"),
         }
         st.dataframe(pd.DataFrame(speed.step_rows(result.values)), hide_index=True, column_config=columns)
     origin(result)
@@ -38,13 +48,14 @@ def whole_run(result: Measurement) -> None:
     st.markdown("#### Complete run")
     corpus = address.plain(titles.corpus(values["corpus"]))
     st.caption(
-        f"Ten epochs of {corpus} with the paper's settings and 25 evaluations, on {address.plain(result.machine)}."
+        f"Ten epochs of {corpus} with the settings of Jana and Biemann (2021) and 25 evaluations, on "
+        f"{address.plain(result.machine)}."
     )
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
         column.metric(f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
     show(
-        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first run above", key="parts"),
+        speed.bars(speed.parts(values["parts_s"]), unit="seconds, first run above", key="parts"),
         key="parts",
         label="Seconds of a private run by activity",
     )
@@ -69,8 +80,8 @@ def growth(result: Measurement) -> None:
         picture = speed.growth(values["by_length"], "length", title="tokens per sentence", key="length")
         show(picture, key="by_length", label="Microseconds per token by sentence length")
     level = (
-        "A level line would mean time proportional to the number of tokens. An LSTM processes the sentences of a batch "
-        "in parallel, so a few long sentences use the processor less well."
+        "If the line were level, the time of a step would be proportional to its number of tokens. An LSTM processes "
+        "the sentences of a batch in parallel, so a few long sentences use the processor less well."
     )
     st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
     st.markdown("#### Breakdown of a step")
@@ -90,9 +101,10 @@ def workers(result: Measurement) -> None:
         label="Seconds until all runs are finished",
     )
     st.caption(
-        f"{values['cores']} runs of {values['epochs']:g} epochs. Workers divide the cores by the number of running "
-        f"runs. A warm worker starts a queued run after {values['start_s']:.2f} s (slowest "
-        f"{values['slowest_start_s']:.2f} s). Peak memory of a worker: {values['worker_memory_mb']:,} MB."
+        f"Each bar is for {values['cores']} runs of {values['epochs']:g} epochs. In the dashboard, "
+        "running runs share the cores equally. A worker that is already loaded starts a queued run after "
+        f"{values['start_s']:.2f} s (median; at most {values['slowest_start_s']:.2f} s). Peak memory of a worker: "
+        f"{values['worker_memory_mb']:,} MB."
     )
     origin(result)
 
@@ -110,10 +122,11 @@ def fedner_step(result: Measurement) -> None:
     values = result.values
     st.markdown("#### Training step of FedNER's model")
     st.caption(
-        f"64 sentences of ADE, on {address.plain(result.machine)}: characters, convolution, an LSTM with 200 units per "
-        f"direction, a CRF. A private step takes {values['ours_private_ms'] / values['ours_ordinary_ms']:.2f} times as "
-        f"long as our non-private one, which takes {values['ours_ordinary_ms'] / values['keras_ms']:.2f} times as long "
-        "as in Keras. TensorFlow Privacy needs more than 24 GB for it; Opacus has no CRF."
+        f"One step trains on 64 sentences of ADE, on {address.plain(result.machine)}. The model has characters, a "
+        "convolution, an LSTM with 200 units per direction and a CRF. Our private step takes "
+        f"{values['ours_private_ms'] / values['ours_ordinary_ms']:.2f} times as long as our non-private step. Our "
+        f"non-private step takes {values['ours_ordinary_ms'] / values['keras_ms']:.2f} times as long as a step in "
+        "Keras. TensorFlow Privacy needs more than 24 GB of memory for a step; Opacus has no CRF."
     )
     picture = speed.bars(speed.step_bars(values), unit="milliseconds per step", key="fedner-step")
     show(picture, key="fedner-step", label="Milliseconds of a training step of FedNER's model")
@@ -128,10 +141,10 @@ def fedner_table(result: Measurement) -> None:
     reported = fedner_2020.share_printed(values["run_s"]) * total
     st.markdown("#### FedNER's Table 2")
     st.caption(
-        f"On {address.plain(result.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
-        f"in parallel, from the corpora alone to the last score, take {messages.duration(values['wall_s'])}. All seeds "
-        f"at this pace take {messages.duration(total)}; {messages.duration(reported)} of this is for the rows in the "
-        f"paper. {values['equal']:,} of the runs are bit-identical to the published ones."
+        f"On {address.plain(result.machine)}, all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds "
+        f"take {messages.duration(values['wall_s'])} in parallel, from the corpora alone to the last score. At this "
+        f"pace, all seeds take {messages.duration(total)}. The rows in the paper need {messages.duration(reported)} of "
+        f"this time. {values['equal']:,} of the runs are bit-identical to the published ones."
     )
     bars = [speed.Bar(method, seconds / values["seeds"]) for method, seconds in values["run_s"].items()]
     picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")
@@ -143,14 +156,13 @@ def secure_sum(result: Measurement) -> None:
     """Show the cost of a secure aggregation round."""
     st.markdown("#### Secure aggregation")
     st.caption(
-        f"One round, on one thread of {address.plain(result.machine)}: the data that a client sends and receives, and "
-        "the computing time of client and server without training."
+        f"One round on one thread of {address.plain(result.machine)}. The table shows the data that a client sends and "
+        "receives, and the computing time of client and server without training."
     )
     number = tables.number
     columns = {
         "weights": number(format="localized"),
-        **{name: number(format="%.0f") for name in ("update, kB", "protocol, kB", "download, kB")},
-        **{name: number(format="%.0f") for name in ("client, ms", "server, ms", "server, a third dropped out, ms")},
+        **{name: number(label, format="%.0f") for name, label in _SECURE_COLUMNS.items()},
     }
     tables.show(speed.secure_rows(result.values), columns, key="secure-sum")
     origin(result)
