@@ -58,7 +58,7 @@ def time_text(runs: Iterable[Run]) -> str:
 def all_time_text(rows: Sequence[Row]) -> str:
     """Return the total wall time of all tables, with runs that belong to several tables counted once."""
     runs = _runs(rows)
-    return f"All tables together, each run counted once: {len(runs)} runs{time_text(runs.values())}."
+    return f"All tables together use {len(runs)} runs, each counted once{time_text(runs.values())}."
 
 
 def _runs(rows: Sequence[Row]) -> dict[SimulationConfig, Run]:
@@ -76,7 +76,9 @@ def _table2(rows: Sequence[Row]) -> list[str]:
     if more and (reported := _reported_gain(together, alone)):
         more += f" {reported}"
     parted = _gain_text(
-        "Then alone, compared with training alone with as many updates", _trained(rows, fedner_2020.PARTED), often
+        "Within FedNER, then alone, compared with training alone with as many updates",
+        _trained(rows, fedner_2020.PARTED),
+        often,
     )
     return list(filter(None, (*sentences, more, parted)))
 
@@ -88,7 +90,7 @@ def _reported_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str
         for name, row in together.items()
         if (federated := row.cell.published) and name in alone and (baseline := alone[name].cell.published)
     ]
-    return f"The paper reports for both effects, more updates and sharing: {', '.join(gains)}." if gains else ""
+    return f"The paper reports the sum of both effects (more updates and sharing): {', '.join(gains)}." if gains else ""
 
 
 def _figure3(rows: Sequence[Row]) -> list[str]:
@@ -113,10 +115,17 @@ def _parted(by_share: Sequence[tuple[float, _Differences]]) -> list[str]:
     others = [share for share, _ in complete if share not in wins]
     seeds = sorted({len(values) for _, differences in complete for values in differences.values()})
     number = " or ".join(map(str, seeds))
-    parts = [f"has a higher mean than alone with as many updates for all clients at {_shares(wins)}"] if wins else []
-    parts += [f"not for all clients at {_shares(others)}"] if others else []
+    parts = (
+        [f"has a higher mean F1 than training alone with as many updates for all silos at {_shares(wins)}"]
+        if wins
+        else []
+    )
+    parts += [f"not for all silos at {_shares(others)}"] if others else []
     variance = ", so the seed variance is unknown" if seeds == [1] else ""
-    return [f"*Then alone* {', '.join(parts)} of the sentences ({number} {_plural('seed', seeds[-1])}{variance})."]
+    return [
+        f"*Within FedNER, then alone* {', '.join(parts)} of the sentences ({number} "
+        f"{_plural('seed', seeds[-1])}{variance})."
+    ]
 
 
 def _figure4(rows: Sequence[Row]) -> list[str]:
@@ -133,10 +142,10 @@ def _figure4(rows: Sequence[Row]) -> list[str]:
             continue
         means = {shared: statistics.fmean(_by_seed(row)[seed] for seed in seeds) for shared, row in by_split.items()}
         best = max(means, key=means.__getitem__)
-        number = f"{len(by_split)} of {len(fedner_2020.SPLITS)} splits have runs"
+        number = f"{len(by_split)} of {len(fedner_2020.SPLITS)} choices of shared layers have runs"
         if any(len(row.runs) > len(seeds) for row in by_split.values()):
             number += f", compared on the {len(seeds)} {_plural('seed', len(seeds))} that all of them have"
-        sentence = f"{title}: best with {_split(best)}, F1 {100 * means[best]:.1f}"
+        sentence = f"{title}: best with {_split(best)}, F1 {100 * means[best]:.1f} %"
         if best == paper:
             sentence += ", as the paper reports"
         elif paper in by_split:
@@ -179,7 +188,10 @@ def _figure6(rows: Sequence[Row]) -> list[str]:
         number = (
             f"{len(gaining)} of {len(gains)} {_plural('method', len(gains))} {'gains' if len(gaining) == 1 else 'gain'}"
         )
-        sentences.append(f"{title}: {number}, {len(significant)} of them significantly at 5 % ({values_text}).")
+        sentences.append(
+            f"{title}: {number} within FedNER, {len(significant)} of them significantly at 5 %. In points of strict "
+            f"F1: {values_text}."
+        )
     absent = [KINDS[method].short for method in methods if not by_method[method]]
     if sentences and absent:
         sentences.append(f"No run within FedNER yet: {', '.join(absent)}.")
@@ -262,7 +274,7 @@ def _on_average(rows: Mapping[str, Row], others: Mapping[str, Row]) -> str:
     if len(seeds) < 2:
         return ""
     means = [statistics.fmean(a[seed] - b[seed] for a, b in pairs) for seed in seeds]
-    return f" On average over all clients {_points(means)}."
+    return f" On average over all silos {_points(means)}."
 
 
 def _points(values: Sequence[float]) -> str:

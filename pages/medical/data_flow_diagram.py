@@ -26,9 +26,9 @@ _GUARANTEES = {
         "changes. ε bounds what the messages reveal about any one sentence."
     ),
     PLATFORM: (
-        "The silo clips its whole update, adds its share of the noise, and encrypts it with masks that cancel in the "
-        "sum. The server sees <b>only the sum</b>. ε bounds what the sum reveals about any one silo. Inside the silo, "
-        "training has no noise."
+        "The silo clips its whole update, adds its share of the noise, and encrypts the result with masks that cancel "
+        "in the sum. The server sees <b>only the sum</b>. ε bounds what the sum reveals about any one silo. Inside the "
+        "silo, training has no noise."
     ),
 }
 """Privacy guarantee by the unit that the noise protects."""
@@ -62,8 +62,8 @@ def diagram(parts: Sequence[Part], inputs: str, scope: str, *, each_step: bool, 
     """
     rows = "".join(_row(part) for part in reversed(parts))
     common_types = parts[-1].leaves
-    stays = "Its sentences never leave. " + (
-        "All silos share one set of entity types." if common_types else "Its entity types do not leave either."
+    stays = "Its sentences never leave the silo. " + (
+        "All silos share one set of entity types." if common_types else "Its entity types do not leave it either."
     )
     return (
         f'{_STYLE}<div class="leaving" role="group" aria-label="Data that leaves each silo">'

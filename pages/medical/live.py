@@ -87,7 +87,7 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
         offered,
         [name for name in fedner_2020.PLATFORMS if name in offered],
         format_func=titles.corpus,
-        help="Each silo (for example a hospital) has a corpus with entity types of its own.",
+        help="Each silo (for example a hospital) has its own corpus with its own entity types.",
     )
     tagger = right.selectbox("NER model", list(_TAGGERS), format_func=_TAGGERS.__getitem__)
     layers = splits_of(tagger)
@@ -99,7 +99,8 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
         index=splits.index(fedner_2020.paper_split(tagger)) if tagger == fedner_2020.TAGGER else 1,
         format_func=titles.shared,
         key=f"shared-{tagger}",
-        help="From bottom to top. The last choice is one common model with the entity types of all silos.",
+        help="The choices add layers from bottom to top. The last choice shares all layers: one common model with the "
+        "entity types of all silos.",
     )
     scope = second.selectbox("Privacy unit", fedner_2020.SCOPES, format_func=_SCOPES.__getitem__)
     epsilon = None
@@ -110,7 +111,7 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
     parting = st.toggle(
         f"Train alone after {fedner_2020.TOGETHER:.0%} of the steps",
         disabled=scope == fedner_2020.PLATFORM or shared == NOTHING,
-        help="Each silo first trains within the federation, then adapts the shared weights to its own texts.",
+        help="Each silo first trains with the others. Then it trains alone and adapts the shared weights to its texts.",
     )
     if len(platforms) < 2:
         st.info("Choose at least two silos: sharing needs a second one.", icon=":material/info:")
@@ -173,7 +174,9 @@ def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
         show_chart(charts.curves(histories, key=both[0].canonical_json()), key="medical-live", label=label)
         st.dataframe(_ends(runs, both), hide_index=True, placeholder="")
     else:
-        st.caption("A chart of each silo's F1 appears here during training: solid federated, dotted alone.")
+        st.caption(
+            "A chart of each silo's F1 appears here during training. Solid lines: federated. Dotted lines: alone."
+        )
 
 
 def _short(platform: str) -> str:
@@ -211,9 +214,9 @@ def _ends(runs: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[
         for platform in run.records[-1].platforms if run and run.records else ():
             row = rows.setdefault(platform.name, {"silo": titles.corpus(platform.name)})
             scores = platform.test or platform.scores
-            part = "test" if platform.test else "so far"
+            part = "test" if platform.test else "validation"
             together = run is not None and run.config == both[0]
-            row[f"F1 {'federated' if together else 'alone'}"] = f"{100 * scores.f1:.1f} ({part})"
+            row[f"F1 {'federated' if together else 'alone'}"] = f"{100 * scores.f1:.1f} % ({part})"
             if together:
                 spent[platform.name] = epsilon_text(platform.privacy.epsilon)
     return [row | ({"ε federated": spent.get(name, "")} if spent else {}) for name, row in rows.items()]

@@ -29,12 +29,15 @@ def answer(rows: Sequence[Row]) -> str:
     gains, parted = (_gains(rows, way) for way in (fedner_2020.FEDERATED, fedner_2020.PARTED))
     if not gains:
         return _so_far(rows)
-    sentence = f"Sharing gives {_significance(gains)}: {_points(gains)} points of F1 over {_seeds(gains)} seeds"
+    sentence = (
+        f"Sharing layers, compared with training alone, gives {_significance(gains)}: {_points(gains)} points of F1 "
+        f"over {_seeds(gains)} seeds"
+    )
     if not parted:
         return sentence
     same = (_significance(gains), _seeds(gains)) == (_significance(parted), _seeds(parted))
     more = "" if same else f"{_significance(parted)}, over {_seeds(parted)} seeds: "
-    return f"{sentence}. Federated first, then alone: {more}{_points(parted)}"
+    return f"{sentence}. Sharing first, then training alone: {more}{_points(parted)}"
 
 
 def _gains(rows: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
@@ -97,7 +100,7 @@ def common(left_out: int, total: int) -> str:
     """
     return (
         f"{left_out:,} of {total:,} training sentences are left out: another silo has the same sentence in its "
-        "training or test set, apart from case and punctuation. Silos find them by comparing checksums."
+        "training or test set, apart from case and punctuation. Silos find such sentences by comparing checksums."
     )
 
 
@@ -111,8 +114,8 @@ DISCUSSION = {
         "The paper concludes that its model outperforms the older ones and gains further within FedNER: on ADE a "
         "strict F1 of 82.57 % instead of 81.62 %. Within FedNER a silo's batches are a third as large, so it updates "
         "its weights three times as often per epoch. *Alone, as many updates* has the same steps on the same sentences "
-        "and shares nothing; only a gain over this baseline is due to sharing. *Then alone* is our addition: after "
-        "60 % of the steps each silo trains alone, starting from the shared weights."
+        "and shares nothing. Only a gain over this baseline is due to sharing. *Within FedNER, then alone* is our "
+        "addition: after 60 % of the steps each silo trains alone, starting from the shared weights."
     ),
     "figure3": (
         "The paper concludes that sharing gains more when a silo has fewer sentences. With fewer sentences each run "
@@ -124,21 +127,22 @@ DISCUSSION = {
     ),
     "figure5": (
         "The paper concludes that entities common to several silos explain a part of the gain, but not all of it. It "
-        "does not describe its entity masking. Here the words of each mention are replaced in the training set, and "
-        "its type stays."
+        "does not describe its entity masking. Our runs replace the words of each mention in the training set and keep "
+        "its type."
     ),
     "figure6": (
         "The paper concludes that every method gains within FedNER. Each method shares its layers below the first "
-        "LSTM; LSTM-CRF and S-LSTM-CRF have none there and share their LSTM."
+        "LSTM; LSTM-CRF and S-LSTM-CRF have no layers there, so they share their LSTM."
     ),
     "private": (
-        "The paper leaves privacy to future work. **Sentence level**: DP-SGD on all weights of a silo's model, of "
-        "which the shared layers are sent; batches of 1,024 over all silos, 30 passes. **Silo level**: secure "
-        "aggregation, 5 rounds. A silo that sends nothing needs no noise, so the baseline is training alone without "
-        "noise. At ε = 8 the noise on the 77,312 shared weights has an L2 norm of 748 clip norms; the sum of three "
-        "updates has 3 at most. After a round the shared layer is nearly random, while each private head was trained "
-        "on top of the previous one. The small models read frozen vectors of a public language model. FedNER's model "
-        "has 1.2 million weights, and each gets noise. A linear model has no layer to share: each silo trains alone."
+        "The paper leaves privacy to future work. **Sentence level**: each silo trains all weights of its model with "
+        "DP-SGD and sends the shared layers. Batches have 1,024 sentences over all silos, and training makes 30 "
+        "passes. **Silo level**: secure aggregation in 5 rounds. A silo that sends nothing needs no noise, so the "
+        "baseline is training alone without noise. At ε = 8 the noise on the 77,312 shared weights has an L2 norm of "
+        "748 clip norms. The sum of three updates has an L2 norm of at most 3 clip norms. After a round the shared "
+        "layer is nearly random, but each private head was trained on the shared layer before that round. The small "
+        "models read frozen vectors of a public language model. FedNER's model has 1.2 million weights, and each gets "
+        "noise. A linear model has no layer to share: each silo trains alone."
     ),
 }
 """By table or figure: the paper's conclusion, and the setup of our runs."""
@@ -152,12 +156,13 @@ def partial_noise_attack(measurement: Measurement) -> str:
     counts = range(all_layers["right"], trials + 1)
     p_value = sum(math.comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in counts)
     return (
-        "Why not clip and add noise to **the shared layers only**? The private head would train on the same sentences "
-        "without noise. Through it, one sentence would change every later gradient. We measured this: one sentence "
-        f"changed the sum by up to **{shared_only['moved_most']:.0f} clip norms**, where the guarantee assumes one. An "
-        f"attacker who tested for the sentence was right in **{shared_only['right']} of {trials}** trials; the claimed "
-        f"guarantee allows at most {share:.0%}. With noise on all layers, the sum changed by "
-        f"{all_layers['moved_most']:.1f} clip norms, and the attacker was right in {all_layers['right']} of {trials} "
-        f"trials. That many or more occur in {100 * p_value:.0f} % of such series at the allowed rate. Therefore this "
-        "page shows an ε only for noise on all layers."
+        "With clipping and noise on **the shared layers only**, the private head would train on the same sentences "
+        "without noise. Through this head, one sentence would change every later gradient. We measured this: one "
+        f"sentence changed the released sum of gradients by up to **{shared_only['moved_most']:.0f} clip norms**, "
+        "where the guarantee assumes one. An attacker who tested for the sentence was right in "
+        f"**{shared_only['right']} of {trials}** trials; the claimed guarantee allows at most {share:.0%}. With noise "
+        f"on all layers, the sum changed by {all_layers['moved_most']:.1f} clip norms, and the attacker was right in "
+        f"{all_layers['right']} of {trials} trials. If each trial succeeds at the allowed rate, at least "
+        f"{all_layers['right']} successes have a probability of {100 * p_value:.0f} %. Therefore this page shows an ε "
+        "only for noise on all layers."
     )

@@ -5,7 +5,7 @@ import streamlit as st
 from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.reports import fedner
 from pages.medical import charts, live, messages, tables
-from pages.shared import address, seeded_noise_notice, session, submitting
+from pages.shared import address, glossary, seeded_noise_notice, session, submitting
 from pages.shared import tables as shared_tables
 from pages.shared.plotly_component import show
 
@@ -23,8 +23,13 @@ trying, *tabs = st.tabs(["Live federation", *names.values()])
 with trying:
     live.show(app)
 columns = {
-    name: shared_tables.number(format="%.1f")
-    for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "reported strict", "reported relaxed")
+    name: shared_tables.number(label, format="%.1f", help=entry.text if (entry := glossary.of(name)) else None)
+    for name, label in tables.HEADINGS.items()
+}
+gain_columns = {
+    "within FedNER": st.column_config.TextColumn("federated method"),
+    "compared with": st.column_config.TextColumn("baseline"),
+    "gain, points": shared_tables.number("gain, points of strict F1", format="%+.1f"),
 }
 for tab, table in zip(tabs, names, strict=True):
     with tab:
@@ -54,10 +59,10 @@ for tab, table in zip(tabs, names, strict=True):
         st.markdown("**Results of our runs**\n\n" + messages.points(fedner.verdict(of_table, table)))
         if gains := tables.gains(of_table):
             st.markdown("**Gain of sharing** on all silos, paired by seed:")
-            shared_tables.show(gains, {"gain, points": shared_tables.number(format="%+.1f")}, key=f"gains-{table}")
+            shared_tables.show(gains, gain_columns, key=f"gains-{table}")
         shared_tables.show(tables.rows(of_silo), columns, key=f"rows-{table}-{platform}")
         st.caption(messages.RELAXED)
         configs = fedner_2020.wanted(tables=[table])
-        what = "of these" if table == "private" else f"of {names[table]}"
+        what = "of this tab" if table == "private" else f"of {names[table]}"
         submitting.button(app, submitting.missing(app, configs), what, key=f"run-{table}")
 shared_tables.older(run for row in rows for run in row.runs)

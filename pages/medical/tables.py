@@ -10,6 +10,18 @@ from engine.reports.fedner import TITLES
 from engine.reports.numbers import points_text
 from pages.shared import address
 
+HEADINGS = {
+    "strict F1": "strict F1, %",
+    "± sd": "± sd, %",
+    "P": "strict precision, %",
+    "R": "strict recall, %",
+    "relaxed F1": "relaxed F1, %",
+    "one to one": "one-to-one F1, %",
+    "reported strict": "reported strict F1, %",
+    "reported relaxed": "reported relaxed F1, %",
+}
+"""Headings of the columns of scores."""
+
 
 def rows(results: Sequence[Row]) -> list[dict[str, Any]]:
     """Return one row for each cell, in per cent as in the paper: measured scores, and reported ones where available."""

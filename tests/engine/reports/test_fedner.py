@@ -92,10 +92,10 @@ def test_figure_4_names_the_best_split_and_compares_it_with_the_papers() -> None
     ade, psytar, bc5cdr, _ = fedner.verdict(rows(known, seeds=2), "figure4")
     best, _, printed = ade.partition(" over the paper's")
     assert best.startswith("ADE: best with nothing shared, ")
-    assert best.endswith(" F1 75.0, +20.0 (95 % CI +20.0 to +20.0, 2 seeds)")
-    assert all(part in printed for part in ("characters and convolution shared", "(2 of 5 splits"))
+    assert best.endswith(" F1 75.0 %, +20.0 (95 % CI +20.0 to +20.0, 2 seeds)")
+    assert all(part in printed for part in ("characters and convolution shared", "(2 of 5 choices"))
     assert psytar.startswith("PsyTAR: best ")
-    assert all(part in psytar for part in ("characters and convolution", " F1 45.0, as the paper", "(2 of 5 splits"))
+    assert all(part in psytar for part in ("characters and convolution", " F1 45.0 %, as the paper", "(2 of 5 choices"))
     assert bc5cdr.startswith("BC5CDR: best with")
     assert (
         len(fedner.verdict(rows({fedner_2020.federated(): (5, 4, 5)}), "figure4")) == ONLY_COUNTS
@@ -106,7 +106,7 @@ def test_figure_4_names_the_best_split_and_compares_it_with_the_papers() -> None
     ]
     ade, *_ = fedner.verdict(uneven, "figure4")
     assert "F1 70.0" in ade
-    assert all(part in ade for part in ("(2 of 5 splits", " 1 seed that all"))
+    assert all(part in ade for part in ("(2 of 5 choices", " 1 seed that all"))
 
 
 def test_figure_5_has_a_gain_for_each_share_that_is_masked() -> None:
@@ -129,9 +129,9 @@ def test_figure_6_counts_the_methods_that_gain() -> None:
     for method in ("cnn-crf", fedner_2020.TAGGER, "lstm-crf"):
         known |= {fedner_2020.setting(fedner_2020.corpus_of(name), method): (4,) for name in NAMES}
     ade, psytar, _, absent, _ = fedner.verdict(rows(known), "figure6")
-    assert ade.startswith("ADE: 1 of 2 methods gains, 0 of them")
-    assert all(part in ade for part in ("significantly", "(CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))"))
-    assert psytar.startswith("PsyTAR: 0 of 2 methods gain, 0")
+    assert ade.startswith("ADE: 1 of 2 methods gains within FedNER, 0 of them")
+    assert all(part in ade for part in ("significantly", "CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed)."))
+    assert psytar.startswith("PsyTAR: 0 of 2 methods gain within FedNER, 0")
     assert re.match("No run .*: LSTM-CRF, ", absent)
     assert ", 1 of them" in fedner.verdict(rows(known, seeds=2), "figure6")[0]
 
