@@ -158,8 +158,9 @@ class FederationConfig:
             values=Number(low=0, high=1, step=0.25, format="%0.2f"),
             label="Entity masking",
             option_help="Entity masking: share of the entities common to several clients that training masks.",
-            widget_help="Fraction, 0 to 1, of the entities in several silos' training data whose tokens are masked in "
-            "training. It shows how much of the gain from sharing is due to these entities. Only without noise.",
+            widget_help="Fraction, 0 to 1, of the entities common to the training data of several silos whose tokens are "
+            "masked. Masking shows how much of the gain from sharing is due to these entities. It is possible only "
+            "without noise.",
             heading="entity masking",
             unit="% of shared entities",
         ).metadata,
@@ -171,7 +172,7 @@ class FederationConfig:
             label="Joint training",
             option_help="Joint fraction: share of the steps that clients train together with schedule gradients.",
             widget_help="Fraction, 0 to 1, of the steps that all silos train together; after that each silo continues "
-            "separately. Only with one gradient step per round.",
+            "separately. A value below 1 is possible only with one gradient step per round.",
             heading="joint training",
             unit="% of the steps",
         ).metadata,

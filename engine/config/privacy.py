@@ -53,8 +53,8 @@ class PrivacyConfig:
             values=Number(low=0, high=10_000, step=0.1),
             label="Noise multiplier σ",
             option_help="σ: noise standard deviation ÷ clip norm. 0: no privacy.",
-            widget_help="Standard deviation of the noise on each step's gradient, as a multiple of the clip norm: the "
-            "most that one sentence can change the gradient.",
+            widget_help="Standard deviation of the noise on each step's gradient, divided by the clip norm. The clip "
+            "norm is the most that one sentence can change the gradient.",
             heading="σ",
         ).metadata,
     )
