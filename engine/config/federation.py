@@ -158,8 +158,8 @@ class FederationConfig:
             values=Number(low=0, high=1, step=0.25, format="%0.2f"),
             label="Entity masking",
             option_help="Entity masking: share of the entities common to several clients that training masks.",
-            widget_help="Fraction, 0 to 1, of the entities common to the training data of several silos whose tokens are "
-            "masked. Masking shows how much of the gain from sharing is due to these entities. It is possible only "
+            widget_help="Fraction, 0 to 1, of the entities common to the training data of several silos whose tokens "
+            "are masked. Masking shows how much of the gain from sharing is due to these entities. It is possible only "
             "without noise.",
             heading="entity masking",
             unit="% of shared entities",
