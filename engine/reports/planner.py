@@ -82,8 +82,8 @@ def answer_text(plan: Recommendation) -> str:
         for grade in (EvidenceLevel.SIGNIFICANT, EvidenceLevel.MEAN_ABOVE, EvidenceLevel.SINGLE_RUN):
             first = next((judged for judged in ranking.best if judged.grade == grade), None)
             if first and (not parts or first.setting.epsilon < parts[-1][1]):
-                parts.append((f"{_epsilon(first)} ({GRADES[grade]})", first.setting.epsilon))
-        return f"{needed} can be reached{limits}. Smallest ε: {', '.join(text for text, _ in parts)}."
+                parts.append((f"{GRADES[grade]} at ε = {_epsilon(first)}", first.setting.epsilon))
+        return f"{needed} can be reached{limits}: {', '.join(text for text, _ in parts)}."
     return _none(plan, f"{needed}{limits}")
 
 
