@@ -50,7 +50,7 @@ def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
     )
     powers = range(math.floor(math.log10(bottom)), math.ceil(math.log10(top)) + 1)
     figure.update_yaxes(
-        title={"text": "ε (log axis)"},
+        title={"text": "ε (logarithmic axis)"},
         range=[math.log10(bottom), math.log10(top) + 0.1],
         tickvals=list(powers),
         ticktext=[f"{10.0**power:g}" for power in powers],

@@ -53,7 +53,7 @@ def subject(app: Application, asked: str | None) -> Subject:
         config, training = app.queries.get(asked).config, app.previews.scenario(asked)
         return Subject(titles.setting(config), training, training.printed, config.privacy.noise_source == "seeded")
     kind = st.segmented_control(
-        "Source", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
+        "Starting point", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
     )
     if kind == PRINTED:
         printed = {row["noise_multiplier"]: row["epsilon"] for row in jana_biemann_2021.published()["tables"]["table2"]}
@@ -66,7 +66,11 @@ def subject(app: Application, asked: str | None) -> Subject:
             bind="query-params",
             required=True,
         )
-        return Subject(f"σ = {sigma:g}, ε = {printed[sigma]:g} as dp-fl-ner reports it", printed_row(sigma), AS_PRINTED)
+        return Subject(
+            f"σ = {sigma:g}, with ε = {printed[sigma]:g} reported by Jana & Biemann 2021",
+            printed_row(sigma),
+            AS_PRINTED,
+        )
     first, second, third, fourth, fifth = st.columns(5)
     made = Training(
         examples=first.number_input(_NUMBERS[0], 1, 10_000_000, 14_041, key="n", bind="query-params"),
@@ -86,13 +90,13 @@ def choices(training: Training) -> Choices:
     with left:
         accountant = _one("Accountant", ACCOUNTANTS, ACCOUNTANTS, base.accountant, "accountant", unit)
         sentences = st.number_input(
-            "Sentences per author" if unit == "sentence" else "Clients per group",
+            "Sentences per person" if unit == "sentence" else "Clients per group",
             1,
             1000,
             1,
             key="k",
             bind="query-params",
-            help="The guarantee is for 1; larger values use group privacy.",
+            help=f"The guarantee covers 1 {unit}. For a larger number, ε is computed by group privacy.",
         )
         seed_known = st.toggle("Public noise seed", key="seed", bind="query-params")
         whole_client = st.toggle(
@@ -102,7 +106,7 @@ def choices(training: Training) -> Choices:
         sampling = _one("Batch sampling", SAMPLINGS, samplings(training), base.sampling, "sampling", unit)
         trainings = st.number_input("Trainings on this data", 1, 10_000, 1, key="t", bind="query-params")
         micro = st.toggle(
-            "Micro-batch: treat the batch as 1", key="micro", bind="query-params", disabled=base.sampling == "none"
+            "Micro-batch: ε for batch size 1", key="micro", bind="query-params", disabled=base.sampling == "none"
         )
     with right:
         pairs = _one("Adjacency", NEIGHBOURS, neighbours(training), base.neighbours, "neighbours", unit)

@@ -25,9 +25,9 @@ except EpsilonError as error:
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
 training, promised = found.training, found.training.promised
-st.markdown("#### Change assumptions")
+st.markdown("#### Your assumptions")
 chosen = choices(training)
-with st.spinner("Accounting …"):
+with st.spinner("Computing ε …"):
     steps = waterfall(training, found.start, promised)
     chosen_steps = waterfall(training, promised, chosen)[1:]
     effects = rows(training)
@@ -37,22 +37,24 @@ if chosen != promised:
     headline += f" Under your assumptions: {ledger_epsilon(epsilon(training, chosen))}."
 heading.markdown(f"### {headline}")
 heading.caption(
-    address.plain(f"For {found.name}. ε is not a property of a model alone: it depends on the assumptions below.")
+    address.plain(
+        f"This ε is for {found.name}. ε is not a property of a model alone: it depends on the assumptions below."
+    )
 )
-for name, assumed in (("the guarantee", promised), ("your assumptions", chosen)):
+for subject_text, assumed in (("The guaranteed ε", promised), ("The ε under your assumptions", chosen)):
     least = at_least(training, assumed)
-    if least and (assumed != promised or name == "the guarantee"):
+    if least and (assumed != promised or subject_text == "The guaranteed ε"):
         heading.markdown(
-            f"This ε is an upper bound. For some data, ε under {name} is **at least {epsilon_text(least)}**: an "
+            f"{subject_text} is an upper bound. For some data, the true ε is **at least {epsilon_text(least)}**: an "
             "attacker who observes every step can learn this much."
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
 show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=headline)
 st.caption(
-    "The chart leads from the ε that a paper would report to the guaranteed ε, one assumption at a time, and then to "
-    "your assumptions. Hatched upwards: the reported value ignores this assumption. Hatched downwards: the reported "
-    "value is too conservative here."
+    "The first bar is the ε that a paper would report. Each further bar changes one assumption: first towards the "
+    "guaranteed ε, then towards your assumptions. Rising stripes: the reported value ignores this assumption. "
+    "Falling stripes: the reported value is too conservative in this assumption."
 )
 st.markdown("#### Effect of each assumption")
 tables.show(
@@ -67,7 +69,11 @@ tables.show(
         }
         for row in effects
     ],
-    {"choice": st.column_config.TextColumn(width="large"), "": st.column_config.TextColumn(width="small")},
+    {
+        "choice": st.column_config.TextColumn(width="large"),
+        "": st.column_config.TextColumn(width="small"),
+        "at least": st.column_config.TextColumn("ε at least", help="Lower bound on the true ε, for some data."),
+    },
     height="content",
 )
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))

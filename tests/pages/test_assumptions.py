@@ -36,7 +36,7 @@ def test_reported_row_is_corrected_step_by_step(open_page):
     assert "is **at least 6." in page.markdown[1].value
     page.segmented_control(key="row").set_value(5).run()
     assert not page.exception
-    assert "σ = 5, ε = 0.05 as dp" in page.caption[0].value
+    assert "σ = 5, with ε = 0.05 reported by" in page.caption[0].value
     assert "Guaranteed: ε = 6.57" in heading(page)
 
 
