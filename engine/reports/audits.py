@@ -15,8 +15,8 @@ KINDS = {"directions": "white-box attacker (reads every step)", "sentences": "bl
 CONTRADICTED = "The measured lower bound exceeds the claimed ε."
 """Finding of a bound above the claim."""
 ERRS = (
-    "In a correct run, the bound of one attacker is too high with probability at most 5 %, that of either of two "
-    "attackers with at most 10 %. Repeat the measurement before you reject the claim."
+    "Even in a correct run, the bound of one attacker is too high with probability at most 5 %. With two attackers, at "
+    "least one bound is too high with probability at most 10 %. Repeat the measurement before you reject the claim."
 )
 """Significance note on a bound above the claim."""
 NO_FINDING_NOTE = "This does not prove the claim: another attack, more shadow models or other canaries may be stronger."
@@ -100,7 +100,7 @@ def server_text(audit: ServerAudit, noise_multiplier: float) -> str:
     head = f"Honest-but-curious server, from {source} ({audit.sentences:,} sentences each, steps: {audit.steps})"
     if reading.by_message:
         words = (
-            f"names {reading.said:,} words, {100 * reading.precision:.0f} % of them correctly, out of "
+            f"guesses {reading.said:,} words, {100 * reading.precision:.0f} % of them correctly, out of "
             f"{reading.there:,} words in the data"
         )
         return f"{head}: {words}; words of entities: {reading.names_read:,} of {reading.names:,}"

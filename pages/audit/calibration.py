@@ -21,8 +21,10 @@ def show(app: Application) -> None:
         two, whole = tables.number(format="%.2f"), tables.number(format="%.1f")
         if known:
             st.markdown(
-                f"**Known ε.** {known.values['repetitions']:,} audits of a Gaussian mechanism. A bound at 95 % "
-                "confidence must hold in at least 95 % of them, and should not be far below ε."
+                f"**Known ε.** {known.values['repetitions']:,} audits attacked a Gaussian mechanism with a known ε. "
+                "*Coverage* is the share of audits whose lower bound holds. It must be at least 95 % for a bound "
+                "with 95 % confidence. The bound should not be far below ε. *Power* is the share of audits that "
+                "contradict this ε if the mechanism adds half the noise."
             )
             columns = {
                 "coverage, %": whole,
@@ -34,8 +36,8 @@ def show(app: Application) -> None:
             _origin(known)
         if broken:
             st.markdown(
-                f"**Faulty trainings.** They claim ε = {broken.values['claimed']:.2f}, but protect less. The last row "
-                "is the same training without a fault."
+                f"**Faulty trainings.** These trainings claim ε = {broken.values['claimed']:.2f}, but protect less. "
+                "The last row is the same training without a fault."
             )
             tables.show(messages.faulty_trainings(broken.values), {"mean bound": two})
             _origin(broken)

@@ -17,9 +17,10 @@ def play() -> None:
     """Show a round of the quiz, and the controls of the next one."""
     st.markdown("#### Find the canary")
     st.caption(
-        f"The {NUMBER} sentences below are made up: shuffled words of other sentences, two of them falsely tagged as "
-        "**entities**. A coin flip decided for each sentence whether a model was trained on it too. The percentage is "
-        "the model's confidence in these tags. Which of the sentences was it trained on?"
+        f"The program makes {NUMBER} sentences from shuffled words of other sentences. In each sentence, it falsely "
+        "tags two words as **entities**. A coin flip decides for each sentence whether the model is also trained on "
+        "it. The percentage is the model's confidence in the false tags. On which of the sentences was the model "
+        "trained?"
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = st.segmented_control(
@@ -59,7 +60,7 @@ def _show_result(game: Game, guesses: list[bool]) -> None:
     limit = "Without noise there is no upper limit"
     if math.isfinite(game.epsilon):
         best = NUMBER * game.right_at_most
-        limit = f"At ε = {epsilon_text(game.epsilon)} no attacker has more than {best:.1f} on average"
+        limit = f"At ε = {epsilon_text(game.epsilon)} no attacker has more than {best:.1f} correct guesses on average"
     st.markdown(f"**{right} of {NUMBER} guesses are correct.** Random guessing has {NUMBER / 2:g} on average. {limit}.")
     tables.show(
         [
@@ -67,8 +68,8 @@ def _show_result(game: Game, guesses: list[bool]) -> None:
                 "": "✓ correct" if guess == canary.trained_on else "✗ wrong",
                 "in training set": "yes" if canary.trained_on else "no",
                 "your guess": "yes" if guess else "no",
-                "confidence before": f"{canary.before:.0%}",
-                "confidence after": f"{canary.after:.0%}",
+                "confidence before training": f"{canary.before:.0%}",
+                "confidence after training": f"{canary.after:.0%}",
                 "sentence": " ".join(canary.words),
             }
             for guess, canary in zip(guesses, game.canaries, strict=True)

@@ -11,13 +11,13 @@ from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
 from pages.shared.messages import duration
 
-NO_AUDIT = "An audit retrains a configuration with canaries, attacks the result, and measures a lower bound on its ε."
+NO_AUDIT = "An audit retrains a configuration with canaries, attacks the model, and measures a lower bound on ε."
 LIMITS = (
     "**Limits.** An audit that finds nothing does not prove privacy. Another attack, more shadow models or other "
     "canaries may find more; a bound of 0 says only that this measurement was too coarse. An audit can *refute* a "
-    "claim, as it does for training without noise. The claim itself depends on the proof, its assumptions, and the "
-    "noise check. White-box canaries are the easiest records to detect; real sentences are harder. A measured bound "
-    "does not replace ε in a privacy guarantee."
+    "claim of privacy, as it does for training without noise. The claimed ε depends on the proof, its assumptions, "
+    "and the noise check. White-box canaries are the easiest records to detect; real sentences are harder to detect. "
+    "A measured bound does not replace ε in a privacy guarantee."
 )
 _SMALLEST_BOUND = 0.01
 """A mean bound on ε below this value is reported as below it."""
@@ -30,7 +30,10 @@ def ceiling(groups: Sequence[Group]) -> str:
         return ""
     most = max(counts)
     bound = epsilon_bound(Guesses(canaries=most, made=most, right=most), 1e-5)
-    return f" Without noise, {most:,} canaries show no more than ε = {bound:.1f}, even if all guesses are correct."
+    return (
+        f" {most:,} canaries give a lower bound of ε = {bound:.1f} at most, even without noise and if all guesses are "
+        "correct."
+    )
 
 
 def answer(group: Group) -> str:
@@ -41,15 +44,19 @@ def answer(group: Group) -> str:
             f"{len(group.white) + len(group.black):,} runs with canaries. {ERRS}"
         )
     bounds = [
-        f"{_bound(audits)} for a {attacker} attacker"
+        f"{_bound(audits)} ({attacker} attacker)"
         for attacker, audits in (("white-box", group.white), ("black-box", group.black))
         if audits
     ]
     seeds = max(len(group.white), len(group.black))
-    means = f" (mean over {seeds:,} seeds; each seed's bound holds at 95 %, the mean need not)" if seeds > 1 else ""
+    means = (
+        f" Means over {seeds:,} seeds: the bound of each seed holds with 95 % confidence, the mean may not."
+        if seeds > 1
+        else ""
+    )
     parts = [f"{group.title} claimed."]
     if bounds:
-        parts = [f"{group.title} claimed. Measured lower bound: {', '.join(bounds)}{means}."]
+        parts = [f"{group.title} claimed. Measured lower bounds on ε: {', '.join(bounds)}.{means}"]
     if membership := group.membership:
         parts.append(members(membership))
     if group.server and not (bounds or group.membership):
@@ -61,8 +68,8 @@ def members(audit: MembershipAudit) -> str:
     """Return the TPR of the strongest attack at the largest reported FPR, both as counts of 1,000 sentences."""
     fpr, (tpr, low, high) = SHOWN[-1], audit.strongest.shown[-1]
     return (
-        f"With {1000 * fpr:.0f} of 1,000 false positives, membership inference finds {1000 * tpr:.0f} of 1,000 members "
-        f"(95 % CI {1000 * low:.0f} to {1000 * high:.0f})."
+        f"Membership inference finds {1000 * tpr:.0f} of 1,000 members (95 % CI {1000 * low:.0f} to "
+        f"{1000 * high:.0f}), if it may wrongly report {1000 * fpr:.0f} of 1,000 non-members."
     )
 
 
@@ -76,8 +83,8 @@ def cost(seconds: float | None, canaries: int, references: int) -> str:
     """
     models = [f"two models with {canaries:,} canaries among their sentences"] if canaries else []
     models += [f"{references + 1:,} models on half of the sentences each"] if references else []
-    about = f" Takes about {duration(seconds)}; you can leave the page." if seconds else ""
-    return f"Trains {' and '.join(models)}, and discards them.{about}"
+    about = f" It takes about {duration(seconds)}; you can leave the page." if seconds else ""
+    return f"An audit trains {' and '.join(models)}. It then deletes these models.{about}"
 
 
 def attacks(audit: MembershipAudit) -> list[dict[str, Any]]:
@@ -126,7 +133,7 @@ def readings(audit: ServerAudit, noise_multiplier: float) -> list[dict[str, Any]
 def _source(reading: ServerReading, attacked: bool) -> str:
     if reading.by_message:
         return "words of the messages"
-    return "nothing: only frequent words" if attacked else "not measured: as with less noise"
+    return "nothing: only frequent words" if attacked else "not measured: value at less noise"
 
 
 def runs(group: Group) -> list[dict[str, Any]]:
@@ -153,8 +160,8 @@ def runs(group: Group) -> list[dict[str, Any]]:
 def _bound(audits: Sequence[CanaryAudit]) -> str:
     bound = mean(audits) or 0.0
     if bound < _SMALLEST_BOUND:
-        return f"ε below {_SMALLEST_BOUND:g}"
-    return f"ε = {epsilon_text(bound) if math.isfinite(bound) else '∞'}"
+        return f"less than {_SMALLEST_BOUND:g}"
+    return epsilon_text(bound)
 
 
 _ASSUMPTIONS = {

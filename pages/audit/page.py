@@ -15,7 +15,7 @@ audited = groups(app.audits.all())
 asked = st.query_params.get("run")
 heading = st.container()
 if not audited:
-    heading.markdown("### No audit has been run yet. Choose a run and start one.")
+    heading.markdown("### No audit has been run yet. Choose a run and start its audit.")
     st.markdown(messages.NO_AUDIT)
     audit_form.show(app, asked)
     canary_quiz.play()
@@ -39,9 +39,10 @@ claimed = app.queries.find(group.config)
 assumptions = address.ledger(claimed) if claimed and claimed.final else None
 show(charts.claims(of_corpus, key=f"claims-{group.config.corpus}"), key="claims", label=answer)
 st.caption(
-    "The proof gives an upper bound on ε (diamond). An attack gives a lower bound, at 95 % for each attacker and seed. "
-    "If a lower bound lies right of the diamond, the claim is contradicted at 95 %. With several seeds a marker is a "
-    "mean, which is no 95 % bound; the table *Runs with canaries* has the bound of each seed."
+    "The proof gives an upper bound on ε (diamond). An attack gives a lower bound, with 95 % confidence for each "
+    "attacker and seed. If a lower bound lies right of the diamond, the claim is contradicted at 95 % confidence. With "
+    "several seeds, a marker shows the mean of their bounds, which is no 95 % bound itself. The table *Runs with "
+    "canaries* has the bound of each seed."
     + messages.ceiling(of_corpus)
     + (f" [Assumptions of the claimed ε]({assumptions})." if assumptions else "")
 )
@@ -51,8 +52,8 @@ if inferred := group.membership:
     show(charts.roc_curves(inferred, key=f"caught-{group.title}"), key="caught", label=messages.members(inferred))
     st.caption(
         f"Attacked models: {inferred.models:,}, each with {inferred.references:,} shadow models; "
-        f"{inferred.sentences:,} sentences. Each model was trained on a random half of them, so its ε is that of half "
-        f"the data: {epsilon_text(inferred.claimed)}."
+        f"{inferred.sentences:,} sentences. Each model was trained on a random half of the sentences. So its claimed ε "
+        f"is that of half the data: ε = {epsilon_text(inferred.claimed)}. Ranges in parentheses are 95 % CIs."
     )
     tables.show(
         messages.attacks(inferred),
@@ -60,11 +61,11 @@ if inferred := group.membership:
     )
     left, right = st.columns(2)
     with left:
-        st.markdown("**By entity type in the sentence**")
+        st.markdown("**AUC by entity type in the sentence**")
         tables.show(messages.subsets(inferred.by_type, "type"), {"AUC": tables.number(format="%.3f")})
     with right:
         if len(inferred.by_client) > 1:
-            st.markdown("**By client of the sentence**")
+            st.markdown("**AUC by client of the sentence**")
             tables.show(messages.subsets(inferred.by_client, "client"), {"AUC": tables.number(format="%.3f")})
     with st.expander("Most exposed sentences", icon=":material/warning:"):
         at_risk(app, group.config.corpus, inferred)
@@ -82,11 +83,18 @@ if group.server:
 if rows := messages.runs(group):
     with st.expander("Runs with canaries", icon=":material/list:"):
         tables.show(rows)
+        st.caption(
+            "Each *bound* is a lower bound on ε with 95 % confidence. It is valid for *any mechanism*, only for "
+            "*DP-SGD steps*, or only if the *canaries* are also *independent* of each other."
+        )
 st.markdown(messages.LIMITS)
 calibration.show(app)
 canary_quiz.play()
 first = group.audits[0]
-st.caption(f"Measured on {first.machine}, {first.created[:10]}, engine {first.engine_version}, with:")
+st.caption(
+    f"The audit of {address.plain(group.title)} was measured on {first.machine}, {first.created[:10]}, engine "
+    f"{first.engine_version}, with this command:"
+)
 st.code(first.command, language="bash", wrap_lines=True)
 if linked or not asked:
     st.markdown("#### Audit another run")

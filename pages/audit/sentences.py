@@ -17,11 +17,11 @@ def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
         st.caption(f"Text not available: {address.plain(str(error))}")
     tables.show(
         [
-            {"sentence": number, "distance, σ": distance, "text": texts.get(number, "")}
+            {"sentence": number, "distance, sd": distance, "text": texts.get(number, "")}
             for number, distance in audit.at_risk
         ],
         {
-            "distance, σ": tables.number(
+            "distance, sd": tables.number(
                 format="%.1f",
                 help="Distance between models trained with and without the sentence, in standard deviations.",
             )

@@ -61,9 +61,10 @@ def test_answer_has_claimed_and_measured_epsilon():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
     text = messages.answer(group)
     assert "Recommended settings, ε = 3 claimed" in text
-    assert "ε = 1.5 for a white-box attacker" in text
-    assert "ε below 0.01 for a black-box attacker" in text
-    assert figures(text[text.index("10 of 1,000") :])[:4] == ["10", "1,000", "100", "1,000"]
+    assert "lower bounds on ε: 1.5 (white-box attacker)" in text
+    assert "less than 0.01 (black-box attacker)" in text
+    assert figures(text[text.index("100 of 1,000") :])[:2] == ["100", "1,000"]
+    assert text.endswith("10 of 1,000 non-members.")
 
 
 def test_server_readings_have_their_noise():
@@ -78,7 +79,7 @@ def test_server_readings_have_their_noise():
     assert second[""] == "this run"
     assert second["reconstructed"].startswith("nothing")
     more = replace(server, readings=(*server.readings, replace(server.readings[-1], noise_multiplier=9.0)))
-    assert messages.readings(more, sigma)[-1]["reconstructed"] == "not measured: as with less noise"
+    assert messages.readings(more, sigma)[-1]["reconstructed"] == "not measured: value at less noise"
     assert server_text(more, 9.0).endswith("; this noise was not measured")
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
@@ -116,7 +117,7 @@ def test_charts_have_claimed_above_measured_epsilon_and_roc_bounds():
 
 def test_ceiling_is_stated_only_without_noise():
     free = replace(WHITE, claimed=math.inf, canaries=1000)
-    assert "no more than ε = 5.8" in messages.ceiling(groups({"a": made_up(0, white=free)}))
+    assert "ε = 5.8 at most" in messages.ceiling(groups({"a": made_up(0, white=free)}))
     assert messages.ceiling(groups({"a": made_up(0)})) == ""
 
 
@@ -139,7 +140,7 @@ def test_page_shows_audits_and_notes_a_run_without_one(open_page, measured):
     assert not page.exception
     assert "2 seeds" in page.markdown[0].value
     assert "95 %" in page.markdown[0].value
-    assert any("the claim is contradicted at 95 %" in each.value for each in page.caption)
+    assert any("the claim is contradicted at 95 % confidence" in each.value for each in page.caption)
     assert any("finds nothing does not prove privacy" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
     assert "has not been audited" in page.info[0].value
@@ -193,7 +194,7 @@ def test_audit_can_be_started_and_cancelled(open_page, with_published, measured,
         run = next(each for each in app.queries.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", with_published, run=run.run_id)
         assert "has not been audited" in page.info[0].value
-        assert any(each.value.startswith("Trains two models with 1,000 canaries among") for each in page.caption)
+        assert any(each.value.startswith("An audit trains two models with 1,000 canaries") for each in page.caption)
         page.button(key="attack").click().run()
         assert not page.exception
         assert app.audits.status(run.run_id).state == RunState.QUEUED
