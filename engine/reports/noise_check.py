@@ -40,7 +40,7 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     noise = "hidden by rounding" if check.noise_std is None else f"{check.noise_std:.5g}"
     rows = [("Noise on each weight, σ · C", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")]
     rows += [
-        (f"… in “{layer.title}”", f"{100 * layer.ratio:.2f} %", f"100 % ± {100 * layer.tolerance:.2g} %")
+        (f"… in layer “{layer.title}”", f"{100 * layer.ratio:.2f} %", f"100 % ± {100 * layer.tolerance:.2g} %")
         for layer in check.layers
     ]
     if check.layers or check.least_visits:
@@ -91,25 +91,25 @@ def blind_spots(check: NoiseCheck) -> list[str]:
     if check.unit == "sentence":
         steps = "few steps" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
         limits.append(
-            f"The check measures noise at every step, but clipping at {steps} only. It finds a clipping fault of few "
-            "sentences only if one of them is sampled at such a step."
+            f"The check measures noise at every step, but clipping at {steps} only. It finds a clipping fault "
+            "that affects few sentences only if such a step samples one of these sentences."
         )
     else:
         limits.append(
-            "The check does not see the training at a client before it sends its update. It clips each update as "
-            "received."
+            "The check does not see the training at a client before the client sends its update. The program "
+            "clips each update as received."
         )
     return [
         *limits,
-        "In a run with few draws, the check cannot test the tails: it does not detect noise truncated beyond four "
-        "standard deviations.",
+        "In a run with few random numbers, the check cannot test the tails of the noise: it does not detect noise "
+        "truncated beyond four standard deviations.",
         *_coarse_samples(check),
         "Where rounding of the weights adds between 0.01 and 1 % of the noise variance, the check does not test the "
         "noise in the direction of the clipped sum.",
         "The check cannot show that the key of the noise is secret. Noise from a public seed passes the check but "
         "protects no one.",
-        "The check cannot detect a program that deceives it: it runs in the same program and relies on that program's "
-        "statement of the sum used.",
+        "The check runs inside the program that it tests, and relies on that program's statement of the sum used. So "
+        "it cannot detect a program that deceives it.",
         "The check does not cover releases outside training: losses and scores without noise, other runs on the same "
         "sentences, and copies of the data.",
     ]
@@ -122,5 +122,5 @@ def _coarse_samples(check: NoiseCheck) -> list[str]:
     steps = "steps" if check.unit == "sentence" else "rounds"
     return [
         f"Where few {steps} sample most of the {check.unit}s, the check cannot detect a {check.unit} that is in every "
-        "sample, or a division by the actual batch size: random sampling gives similar values."
+        "sample. Nor can it detect a division by the actual batch size. Random sampling gives similar values."
     ]

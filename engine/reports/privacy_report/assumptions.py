@@ -95,8 +95,9 @@ def _clipping(evidence: Evidence) -> Assumption:
     if check is None or not check.sentences_measured:
         return _of(check, False, f"No single {unit} was measured.", name)
     why = (
-        f"Largest norm among {check.sentences_measured:,} {unit}s measured one by one: {check.clipped_norm_max:.5g}; "
-        f"the limit is {check.clip_norm:.5g}. The other {unit}s were not measured one by one."
+        f"Largest norm after clipping, of {check.sentences_measured:,} {unit}s measured one by one: "
+        f"{check.clipped_norm_max:.5g}; the limit is {check.clip_norm:.5g}. The other {unit}s were not measured one "
+        "by one."
     )
     return _of(check, True, why, name)
 
@@ -127,7 +128,8 @@ def _accountant(evidence: Evidence) -> Assumption:
     ours = f"ε = {epsilon_text(privacy.epsilon)} by {how.get(privacy.accountant, privacy.accountant)}"
     if privacy.accountant == "pld":
         ours += (
-            f", and {epsilon_text(privacy.rdp_epsilon)} by Rényi accounting, an upper bound that must not be smaller"
+            f". Rényi accounting, a looser upper bound, gives {epsilon_text(privacy.rdp_epsilon)}; it must not be "
+            "below this ε"
         )
     if statement is None or privacy.poisson_epsilon is not None or math.isinf(privacy.rdp_epsilon):
         return Assumption(name, Held.CLAIMED, f"{ours}. No second program checked this.")
@@ -139,7 +141,7 @@ def _accountant(evidence: Evidence) -> Assumption:
 
 def _unit(evidence: Evidence) -> Assumption:
     privacy = evidence.privacy
-    why = f"The guarantee protects {privacy.unit}. Two data sets are adjacent if you {privacy.neighbouring}."
+    why = f"The guarantee protects {privacy.unit} (adjacency: {privacy.neighbouring})."
     if not evidence.run.config.privacy.kind.client_level:
         why += " The guarantee is weaker for a person named in several sentences: see “Protected unit and attackers”."
     return Assumption("The protected unit is the unit that matters to the data subjects", Held.CLAIMED, why)
@@ -163,7 +165,7 @@ def _delta(evidence: Evidence) -> Assumption:
 def _source(evidence: Evidence) -> Assumption:
     name, config = HIDDEN_NOISE, evidence.run.config
     if config.privacy.noise_source == "system":
-        why = f"{accounting.SYSTEM} This report cannot show that the keys were not copied before."
+        why = f"{accounting.SYSTEM} This report cannot show that the keys were not copied before they were destroyed."
         return Assumption(name, Held.CLAIMED, why)
     why = f"The noise comes from seed {config.seed}, which is public. Anyone who knows the seed can subtract the noise."
     return Assumption(name, Held.NOT, f"{why} This model is not protected; a model trained with secret noise would be.")
@@ -178,7 +180,9 @@ def _public(evidence: Evidence) -> Assumption:
         return Assumption(name, Held.CLAIMED, why)
     if evidence.missing:
         return Assumption(name, Held.CLAIMED, f"{why} {evidence.missing}")
-    overlap = "A comparison of checksums found no training sentence in the data that the features were fitted on here."
+    overlap = (
+        "A comparison of checksums found no training sentence in the data on which this program fitted the features."
+    )
     unknown = "The pre-training data of the published language model are not known."
     return Assumption(name, Held.CLAIMED, f"{why} {overlap} {unknown}")
 

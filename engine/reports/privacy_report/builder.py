@@ -137,7 +137,7 @@ def _difference(first: Evidence, second: Evidence) -> str:
         subject = f"Run {unprotected[0]} gives" if len(unprotected) == 1 else f"Runs {' and '.join(unprotected)} give"
         return f"The two runs cannot be compared by ε. {subject} no privacy guarantee."
     if first.privacy.unit != second.privacy.unit or first.privacy.neighbouring != second.privacy.neighbouring:
-        return "The two values of ε are not comparable: they protect different units."
+        return "The two values of ε are not comparable: protected unit or adjacency differs."
     if first.privacy.delta != second.privacy.delta:
         return (
             f"The two values of ε are not comparable: δ is {delta_text(first.privacy.delta)} and "

@@ -37,7 +37,7 @@ def trained_on(evidence: Evidence) -> Section:
             "Training sentences",
             f"{made.train_sentences:,} ({100 * config.data_fraction:g}\u00a0% of the training set)",
         ),
-        ("Participants", parties),
+        ("Parties", parties),
         ("External inputs", f"word vectors {made.vectors}; features: {config.features}"),
         ("Training", f"{config.training.epochs:g} epochs, {evidence.last.steps_total:,} steps in total"),
     ]
@@ -83,9 +83,9 @@ def protected(evidence: Evidence) -> Section:
     else:
         lines[-2] = (*lines[-2][:2], _guesses(privacy.epsilon))
     blocks: list[Block] = [
-        Table(f"Protected units, {delta}", ("Unit", "Guarantee", "Attacker's guess"), tuple(lines)),
+        Table(f"Protected units, {delta}", ("Unit", "Guarantee", "Attacker's guess, without δ"), tuple(lines)),
         Paragraph(_person_note(evidence)),
-        Table(ATTACKERS, ("Attacker", "Protected"), _against(evidence)),
+        Table(ATTACKERS, ("Attacker", "Data protected"), _against(evidence)),
     ]
     return Section(title, tuple(blocks))
 
@@ -110,8 +110,9 @@ def _person_note(evidence: Evidence) -> str:
     if evidence.persons:
         return (
             "The values for a person cover adding or removing all sentences of that person at once (group privacy). "
-            "In the worst case all of these sentences change the weights in the same direction. The values are "
-            "computed exactly; k times ε would not be a valid bound at the same δ."
+            "They assume the worst case: all of these sentences change the weights in the same direction. The "
+            "values are computed exactly. For a person in k sentences, k times ε would not be a valid bound at the "
+            "same δ."
         )
     if config.privacy.sampling != "poisson":
         return "With shuffled batches, no ε is available for a person named in several sentences."
@@ -150,7 +151,11 @@ def odds(evidence: Evidence) -> Section:
         (
             Table(
                 f"Attacker's belief that {privacy.unit} was in the training data (without δ)",
-                ("Prior belief", "Posterior, if the model is evidence against", "Posterior, if it is evidence for"),
+                (
+                    "Belief before (prior)",
+                    "Belief after (posterior), lower limit",
+                    "Belief after (posterior), upper limit",
+                ),
                 beliefs,
             ),
             Table(
@@ -162,9 +167,9 @@ def odds(evidence: Evidence) -> Section:
                 rates,
             ),
             Paragraph(
-                f"δ = {delta_text(delta)} (one in {1 / delta:,.0f}) is the probability by which an outcome may exceed "
-                "the limit that ε alone sets. Sources: Kasiviswanathan and Smith 2014 (beliefs); Kairouz, Oh and "
-                "Viswanath 2015, theorem 2.1 (rates)."
+                "ε alone sets a limit on the probability of each outcome. The probability may exceed this limit by "
+                f"at most δ = {delta_text(delta)} (one in {1 / delta:,.0f}). Sources: Kasiviswanathan and Smith 2014 "
+                "(beliefs); Kairouz, Oh and Viswanath 2015, theorem 2.1 (rates)."
             ),
         ),
     )

@@ -25,9 +25,9 @@ from engine.reports.privacy_report.summary import trusted_text
 
 SOURCE = (
     "NIST SP 800-226, “Guidelines for Evaluating Differential Privacy Guarantees”, final edition, March 2025, "
-    "doi:10.6028/NIST.SP.800-226. The questions are worded by the authors of this program, one for each part of its "
-    "pyramid and each of its privacy hazards. Section numbers follow the public draft of December 2023; the final "
-    "edition may raise more points. These answers are not a certification."
+    "doi:10.6028/NIST.SP.800-226. The authors of this program worded the questions: one for each part of the pyramid "
+    "in SP 800-226, and one for each of its privacy hazards. Section numbers follow the public draft of December "
+    "2023; the final edition may raise more points. These answers are not a certification."
 )
 
 
@@ -68,9 +68,9 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
     return [
         Answer(
             "2.2",
-            "Is ε stated for the entire release, and is it small?",
+            "Is ε stated for the entire release, and how large is it?",
             both if evidence.promises else Held.NOT,
-            f"ε = {epsilon_text(privacy.epsilon)}, composed over all steps."
+            f"ε = {epsilon_text(privacy.epsilon)}, composed over all steps. The summary classifies its size."
             if evidence.promises
             else nothing(evidence),
         ),
@@ -85,16 +85,19 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
             "2.4",
             "Are the protected unit and the adjacency of data sets stated?",
             _claim(evidence, Held.CLAIMED),
-            f"{privacy.unit}; {privacy.neighbouring}." if evidence.promises else nothing(evidence),
+            f"Protected unit: {privacy.unit}. Adjacency: {privacy.neighbouring}."
+            if evidence.promises
+            else nothing(evidence),
         ),
         _person(evidence),
         Answer(
             "2.5",
             "Is ε compared only with guarantees of the same unit and δ?",
             Held.NOT,
-            "This report lists published values of ε with their units. None of them is directly comparable with it.",
+            "This report lists published values of ε with their units. None of them is directly comparable with this "
+            "ε.",
         ),
-        Answer("2.6", "Are no other results released from the same data without noise?", Held.NOT, _releases(evidence)),
+        Answer("2.6", "Are all results released from the same data protected by noise?", Held.NOT, _releases(evidence)),
     ]
 
 
@@ -134,8 +137,8 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "3",
             "Does the program use tested libraries instead of its own code?",
             Held.NOT,
-            "The library dp_accounting composes ε. The training step is this program's own code. The command "
-            "“crosscheck” compares its first steps with TensorFlow Privacy.",
+            "Only in part. The library dp_accounting composes ε. The training step is this program's own code. The "
+            "command “crosscheck” compares its first steps with TensorFlow Privacy.",
         ),
         Answer("3.1", "Is the contribution of one record bounded as the noise requires?", clipping.held, clipping.why),
         Answer("3.2", "Is the utility of the result measured?", Held.CHECKED, f"{score}, and for each entity type."),
@@ -149,7 +152,7 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
         _memory(evidence),
         Answer(
             "3.5",
-            "Does ε cover the choice of settings on the data?",
+            "Does ε cover hyperparameter searches on the same data?",
             Held.NOT,
             "No. The searches of this installation are listed under “Hyperparameter searches”. ε covers neither these "
             "nor trials elsewhere.",
@@ -181,7 +184,7 @@ def _deployment(evidence: Evidence) -> list[Answer]:
     """Return the answers on section 4: query and threat model, implementation, security, data collection."""
     assumptions = {row.name: row for row in rows(evidence)}
     source, floating = assumptions[HIDDEN_NOISE], assumptions[EXACT]
-    elsewhere = "This program has no information on it. The operator who deploys the model must answer this."
+    elsewhere = "This program has no information on this question. The operator who deploys the model must answer it."
     return [
         Answer(
             "4.1",
@@ -233,6 +236,6 @@ def _audit_text(check: NoiseCheck | None) -> str:
     if not check.passed:
         return "Rounding of the weights hides the noise. The check measured sampling, and clipping at some steps."
     return (
-        f"The noise check passed. It measured noise and sampling over {check.steps:,} steps of this run. It measured "
-        f"clipping by the sum of {check.unit}s in {check.looks:,} of these steps."
+        f"The noise check passed. It measured noise and sampling over {check.steps:,} steps of this run. In "
+        f"{check.looks:,} of these steps, it measured clipping by the sum over the sampled {check.unit}s."
     )

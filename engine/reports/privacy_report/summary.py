@@ -66,8 +66,9 @@ def verdict_text(evidence: Evidence) -> str:
         return f"{guarantee}. {SHARED_ALONE}{seeded if simulated else ''}"
     if evidence.verdict is Verdict.SIMULATED:
         return (
-            f"Simulation only. {guarantee}. But this model is not protected, because its noise comes from seed "
-            f"{config.seed}, which is public. To release a model, train it with --noise-source system."
+            f"Simulation only. {guarantee}, if the noise is secret. But this model is not protected, because its noise "
+            f"comes from seed {config.seed}, which is public. To release a model, train it with secret noise (option "
+            "--noise-source system)."
         )
     measured = "matched the plan when measured" if evidence.passed else "could not be measured"
     return (
@@ -86,7 +87,7 @@ def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         ("Trained on", f"{corpus_title(config.corpus)}, {made.train_sentences:,} sentences; model: {tagger}"),
         ("Privacy guarantee", guarantee if evidence.promises else f"none ({evidence.verdict})"),
         ("Protected unit", f"{privacy.unit} (adjacency: {privacy.neighbouring})" if evidence.promises else none),
-        (f"Person in {SHOWN_PERSON} sentences", _person_text(evidence)),
+        (f"Guarantee for a person in {SHOWN_PERSON} sentences", _person_text(evidence)),
         ("Trusted parties", trusted_text(evidence) if evidence.promises else "everyone who sees the weights"),
         ("Source of the noise", _noise_text(evidence)),
         ("Checks", _checked_text(evidence)),
@@ -97,7 +98,10 @@ def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
 def trusted_text(evidence: Evidence) -> str:
     """Return the parties that must be trusted, and with which data."""
     if evidence.run.config.federation.central:
-        return "The operator of the training, with the sentences. Recipients of the weights need not be trusted."
+        return (
+            "The operator of the training must be trusted with the sentences. Recipients of the weights need not be "
+            "trusted."
+        )
     return evidence.run.config.privacy.kind.trusted
 
 
@@ -144,7 +148,7 @@ def odds_text(evidence: Evidence) -> str:
         f"Meaning of this ε: an attacker has {holds} and {knows}. The attacker wants to find out whether "
         f"{privacy.unit} was in the training data. A random guess is right in half of the cases. With ε = "
         f"{epsilon_text(privacy.epsilon)} the attacker is right in at most {right_text(privacy.epsilon)} of the cases, "
-        f"plus δ = {delta_text(privacy.delta)}."
+        f"plus δ = {delta_text(privacy.delta)} (one in {1 / privacy.delta:,.0f})."
     )
 
 
@@ -168,8 +172,8 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
     missed = sum(counts.gold - counts.correct for counts in evidence.test.strict.values())
     points = [
         *([SHARED_ALONE] if evidence.shared_alone else []),
-        f"Of {evidence.test.names:,} entities in the test set the model misses {missed:,}. Used for redaction, it "
-        "would leave these entities in the text.",
+        f"Of {evidence.test.names:,} entities in the test set the model misses {missed:,}. If you use the "
+        "model for redaction, such entities stay in the text.",
         *_person_points(evidence),
     ]
     others = evidence.others
@@ -179,11 +183,13 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
             "this run only."
         )
     if evidence.audit is None:
-        points.append("No attack on the weights was measured. The command that measures one is below.")
+        points.append("No attack on the weights was measured. “Measured attacks” gives the command to measure one.")
     elif evidence.contradicted:
         points.append("A measured attack contradicts the privacy guarantee: see “Measured attacks”.")
     unclaimed = sum(row.held is Held.NOT for row in rows(evidence))
-    points.append(f"{unclaimed} of the assumptions below are not claimed. Read them before you rely on ε.")
+    points.append(
+        f"{unclaimed} of the “Assumptions of ε” are not claimed: do not rely on them. Read them before you rely on ε."
+    )
     return tuple(points)
 
 

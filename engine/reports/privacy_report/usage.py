@@ -71,7 +71,7 @@ def handling(evidence: Evidence) -> Section:
     items = [
         "The record of a run holds counts, losses, gradient norms and scores. Neither the record nor this report holds "
         "sentences or names from the data.",
-        "Training losses, gradient norms and validation scores are shown without noise.",
+        "The dashboard shows training losses, gradient norms and validation scores without noise.",
         "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
         f"the data read: {made.corpus_checksum}.",
     ]
@@ -82,7 +82,8 @@ def handling(evidence: Evidence) -> Section:
     if config.privacy.noise_source == "system":
         items.append("The keys of the noise and of the sampling were destroyed at the end of the run.")
     items.append(
-        "This program has no information on the retention period, the access rights and the purpose of the raw data."
+        "This program has no information on the retention period of the raw data, the access rights to them, and the "
+        "purpose of their processing."
     )
     return Section("Data handling", (Points(tuple(items)),))
 
@@ -127,7 +128,7 @@ def provenance(evidence: Evidence) -> Section:
     settings = tuple((name, _value_text(value)) for name, value in config.flat().items() if name != "corpus")
     blocks: list[Block] = [
         Facts("Provenance of the run", tuple(facts)),
-        Code("Command to rerun it", command_line(config)),
+        Code("Command to rerun this run", command_line(config)),
         Facts("All settings", (("corpus", config.corpus.replace(JOIN, f" {JOIN.strip()} ")), *settings)),
     ]
     if config.privacy.noise_source == "system" and config.privacy.private:

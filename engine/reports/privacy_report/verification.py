@@ -38,7 +38,10 @@ def ledger(evidence: Evidence) -> Section:
     )
     text = "Each row changes one assumption of this run and keeps the others."
     if evidence.verdict is Verdict.SIMULATED:
-        text += " The seed of the noise is public here, so the row with ε = ∞ applies to this model."
+        text += (
+            " The seed of the noise is public here, so the row “Noise seed: known to the attacker” (ε = ∞) applies to "
+            "this model."
+        )
     heads = ("Assumption", "Choice", "Result", "Assumed in this run")
     return Section(title, (Paragraph(text), Table(LEDGER, heads, lines)))
 
@@ -80,7 +83,7 @@ def attacks(evidence: Evidence) -> Section:
         if evidence.contradicted
         else "No measurement contradicts the claimed ε. This does not prove the claim: another attack may be stronger."
     )
-    blocks += [Paragraph(conclusion, warning=evidence.contradicted), Code("Command to repeat this", audit.command)]
+    blocks += [Paragraph(conclusion, warning=evidence.contradicted), Code("Command to repeat the audit", audit.command)]
     return Section(title, tuple(blocks))
 
 
@@ -107,7 +110,8 @@ def second_opinion(evidence: Evidence) -> Section:
     title, statement = "Cross-check with TensorFlow Privacy", evidence.statement
     if statement is None:
         why = (
-            "There is no statement: TensorFlow Privacy must be installed, and it covers sentence-level DP-SGD only."
+            "There is no statement: TensorFlow Privacy is not installed, or does not cover this run. It covers "
+            "sentence-level DP-SGD only."
             if evidence.promises
             else "There is no statement: the run gives no privacy guarantee."
         )

@@ -246,8 +246,8 @@ class TestEvidence:
         lines = table(builder.of_run(evidence), verification.LEDGER).rows
         assert len(lines) == len(evidence.ledger) > 10
         assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
-        assert "row with ε = ∞" in text_of(builder.of_run(evidence))
-        assert "row with ε = ∞" not in text_of(builder.of_run(released(evidence)))
+        assert "(ε = ∞) applies to this model" in text_of(builder.of_run(evidence))
+        assert "(ε = ∞) applies to this model" not in text_of(builder.of_run(released(evidence)))
         assert not evidence_of(PLAIN).ledger
         assert "No such values" in text_of(builder.of_run(evidence_of(PLAIN)))
 
