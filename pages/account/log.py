@@ -50,7 +50,8 @@ def show(app: Application) -> None:
             "Download CSV", lambda: _csv(frame), "who-did-what.csv", "text/csv", icon=":material/download:"
         )
         st.caption(
-            f"The {_MAX_ENTRIES:,} newest entries, in UTC. Viewing pages and copying from the screen are not logged."
+            f"At most the {_MAX_ENTRIES:,} newest entries, with times in UTC. Viewing pages and copying from the "
+            "screen are not logged."
         )
 
 

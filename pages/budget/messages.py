@@ -10,26 +10,28 @@ from engine.service.budget_service import AffordableRun
 from pages.shared import address
 
 INTRODUCTION = (
-    "Each run on the same sentences reveals a little more about them, and runs chosen adaptively cannot be composed "
-    "after the fact. A **budget** fixes a total ε before the first run. Each run is charged in full before its first "
-    "step; a run that does not fit is refused. The privacy guarantee is the total, over all charges."
+    "Each run on the same sentences reveals a little more about them. If you choose a run by earlier results, its ε "
+    "cannot be composed with the earlier ε afterwards. A **budget** fixes a total ε before the first run. Each run "
+    "is charged in full before its first step. A run that costs more than the remaining budget is refused. The "
+    "privacy guarantee for all charged runs together is the total ε."
 )
 COVERAGE = (
-    "**What is counted.** A cancelled or failed run counts up to its last record; a deleted run stays charged. Runs "
-    "with the same noise count once; with noise from the operating system each run counts. A budget per client is for "
-    "one partition: runs with other clients are refused. Seeded noise is for simulation: anyone who knows the seed can "
-    "subtract it, and no budget prevents that. The budget does not cover changed copies of the corpus, other programs, "
-    "or users with write access to the database. Entries form a hash chain: a manual change is detected. Save the "
-    "chain head to detect a rewritten ledger.\n\n"
-    "**What is not counted.** Before the first total: deleted runs, and runs of `train` in a shell. At any time: "
-    "`crosscheck`; published runs, listed as one line among the unprotected accesses; and the rounds of a real "
-    "federation, which each client's own ledger counts. A total raised after seeing results depends on them, which "
-    "the theorem on privacy filters does not cover; all totals stay on record."
+    "**Counted runs.** A cancelled or failed run counts up to its last record. A deleted run stays charged. Runs "
+    "with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each "
+    "run counts. A budget per client is valid for one partition of the corpus: a run with other clients is refused. "
+    "Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget prevents that. "
+    "The budget does not cover changed copies of the corpus, other programs, or users with write access to the "
+    "database. The entries form a hash chain, so a manual change of an entry is detected. To detect a complete "
+    "rewrite of the entries, save the chain head and compare it later.\n\n**Runs that are not counted.** From the "
+    "time before the first total was set: deleted runs, and runs of the command `train`. At any time: the command "
+    "`crosscheck`; published runs, which are listed as one line among the unprotected accesses; and the rounds of a "
+    "real federation, which each client's own ledger counts. A total that you raise after you have seen results "
+    "depends on these results. The theorem on privacy filters does not cover such a total. All totals stay on record."
 )
 ACCESSES = (
-    "Scores on the validation and test sets have no noise: each run is also an unprotected access to these sets, which "
-    "is not listed here. A run whose noise check failed is in both tables: its share is the planned one, and is no "
-    "upper bound."
+    "Scores on the validation and test sets have no noise. So each run is also an unprotected access to these two "
+    "sets; these accesses are not listed. A run with a failed noise check is both a charge and an unprotected "
+    "access. The share of such a run is the planned share, which is no upper bound."
 )
 
 

@@ -29,16 +29,16 @@ if now.budget:
     show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=messages.answer(now))
     if now.bookings:
         st.markdown("#### Charges")
-        tables.show(messages.charges(now), {"share": share})
+        tables.show(messages.charges(now), {"share": share, "what": st.column_config.TextColumn("run")})
     else:
         st.caption("No run with noise has been charged yet. Start one on [Explore](/).")
     if now.looks:
         st.markdown("#### Unprotected accesses")
-        tables.show(messages.unprotected_accesses(now))
+        tables.show(messages.unprotected_accesses(now), {"what": st.column_config.TextColumn("access")})
     st.caption(messages.ACCESSES)
     if affordable:
         st.markdown("#### Affordable runs")
-        tables.show(messages.affordable(affordable), {"share": share})
+        tables.show(messages.affordable(affordable), {"share": share, "times": tables.number("runs that fit")})
 with st.expander("Change budget" if now.budget else "Set budget", icon=":material/tune:", expanded=not now.budget):
     with st.form("total", border=False):
         first, second, third = st.columns(3)
@@ -52,7 +52,7 @@ with st.expander("Change budget" if now.budget else "Set budget", icon=":materia
         )
         unit = third.selectbox("Protected unit", UNITS, UNITS.index(before.unit) if before else 0)
         st.caption(
-            "A larger total weakens the privacy guarantee for every author in the corpus. All totals stay on record."
+            "A larger total weakens the privacy guarantee for every person in the corpus. All totals stay on record."
         )
         if st.form_submit_button("Save budget", type="primary"):
             try:
@@ -63,11 +63,14 @@ with st.expander("Change budget" if now.budget else "Set budget", icon=":materia
                 st.rerun()
     if len(now.totals) > 1:
         tables.show(
-            [{"set": total.set_at[:16].replace("T", " "), "ε": total.epsilon, "δ": total.delta} for total in now.totals]
+            [
+                {"set on": total.set_at[:16].replace("T", " "), "ε": total.epsilon, "δ": total.delta}
+                for total in now.totals
+            ]
         )
 st.markdown(messages.COVERAGE)
 if now.budget:
-    st.caption(f"Hash of the last entry (chain head): `{now.chain_hash}`")
+    st.caption(f"Chain head (hash of the last entry), to save and compare later: `{now.chain_hash}`")
     downloads.button(
         "Download JSON",
         lambda: json.dumps(account_fields(now, affordable), ensure_ascii=False, indent=1),
