@@ -49,7 +49,8 @@ def _seen(table: str, scored: Sequence[tuple[Row, float]]) -> str:
         least, most = epsilon_text(min(costs)), epsilon_text(max(costs))
         span = least if least == most else f"{least} to {most}"
         text += (
-            f" A client spends ε = {span} on its sentences, since it has few of them. The paper reports 0.688 for all."
+            f" For the sentences of a client, ε is {span}, since a client has few sentences. The paper reports ε = "
+            "0.688 for all clients."
         )
     if table == "table2" and costs:
         text += f" For these σ our accounting gives ε = {epsilon_text(max(costs))} to {epsilon_text(min(costs))}."
@@ -63,7 +64,7 @@ def _no_entity_sentence(measured: Sequence[Row]) -> str:
         return ""
     at = [jana_biemann_2021.setting_text(row.cell) for row in measured if row.cell.published["f1"] <= floors[0] + 0.015]
     text = f" In the paper's metric a tagger that marks no entity scores {floors[0]:.3f} on this corpus"
-    return text + (f"; reported rows at or below that: {', '.join(at)}." if at else ".")
+    return text + (f"; reported rows near or below this score: {', '.join(at)}." if at else ".")
 
 
 _METRIC = (
@@ -74,18 +75,19 @@ _STORIES = {
     "table1": (
         "The BiLSTM with a dense layer (TDDL) reaches F1 0.916, the BiLSTM with a CRF 0.864. So the CRF is weaker.",
         f"{_METRIC} In every metric that we tried, our CRF scores higher than TDDL. The paper does not report the "
-        "hidden size, and its word vectors have about 500,000 rows where ours have 20,000. This may explain a part.",
+        "hidden size, and its word vectors have about 500,000 rows; ours have 20,000. This may explain a part of the "
+        "differences.",
     ),
     "table2": (
         "TDDL keeps F1 above 0.90 at every noise multiplier up to 50. The CRF loses much of its F1 under DP.",
-        "With σ = 50 the noise of one step has a far larger norm than the sum that it is added to. No tagger learns "
-        "here under that noise. A row that does not fall is consistent with noise that never reached the weights: "
-        "optimisers of that time could skip it without an error under Keras's fit. We cannot verify this. The "
-        "reported ε follow from batch size 1 instead of 32, by an older conversion (docs/metrics.md, “Computation of "
-        "ε”).",
+        "With σ = 50 the noise of one step has a far larger norm than the sum of gradients to which it is added. In "
+        "our runs, no tagger learns under this noise. A reported F1 that does not fall is consistent with noise that "
+        "never reached the weights. Optimisers of that time could skip the noise under Keras's fit, without an "
+        "error. We cannot verify this. The reported ε follow from batch size 1 instead of 32, by an older conversion "
+        "from Rényi DP (docs/metrics.md, “Computation of ε”).",
     ),
     "table3": (
-        "The more clients share the same sentences, the lower F1 after one round, since each client sees fewer.",
+        "The more clients share the same sentences, the lower is F1 after one round: each client has fewer sentences.",
         f"Our F1 falls too, and in the paper's metric by similar amounts. {_METRIC}",
     ),
     "table4": (
@@ -94,14 +96,14 @@ _STORIES = {
     ),
     "table5": (
         "DP at the clients lowers F1 by one to six points, at ε = 0.688 for any number of clients.",
-        "ε depends on the number of sentences of a client. With fewer sentences each is sampled more often, and ε is "
-        "larger. So one ε cannot hold for all rows. The scores fall as the reported ones do.",
+        "ε depends on the number of sentences of a client. With fewer sentences, each sentence is sampled more "
+        "often, and ε is larger. So one ε cannot hold for all rows. Our scores fall as the reported scores do.",
     ),
     "table6": (
         "With DP the incremental setting works until 60 % of the data and then collapses. The paper gives no reason.",
-        "With the noise divided by the batch size, as in DP-SGD, F1 does not collapse here. Noise scaled for batch "
-        "size 1 is 32 times as large. It gives scores nearly as low as the reported ones after 60 %, but from the "
-        "first phase on (counterfactual runs). That a fault of this kind caused the collapse is our inference. Each "
-        "sentence is used in one phase only, so it spends ε in that phase only.",
+        "With the noise divided by the batch size, as in DP-SGD, F1 does not collapse in our runs. Noise scaled for "
+        "batch size 1 is 32 times as large. With this noise, scores are nearly as low as the reported scores after "
+        "60 %, but from the first phase on (counterfactual runs). That a fault of this kind caused the collapse is our "
+        "inference. Each sentence is used in one phase only, so its ε is spent in that phase only.",
     ),
 }

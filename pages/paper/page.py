@@ -21,7 +21,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Metric", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
     )
 if corpus != "conll2003":
-    st.caption("The paper used CoNLL-2003. These runs have its settings and another corpus, so the numbers differ.")
+    st.caption(
+        "The paper used CoNLL-2003. The runs below use the paper's settings with another corpus, so their scores "
+        "differ."
+    )
 measured = [jana_biemann_2021.measure(cell, app.queries.find) for cell in jana_biemann_2021.cells(corpus=corpus)]
 tables.older(run for row in measured for run in row.found.runs)
 repeats = app.queries.repeated({run.run_id: run for row in measured for run in row.found.runs}.values())
