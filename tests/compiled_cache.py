@@ -7,8 +7,6 @@ processor. This module imports only the standard library, since it runs before t
 
 import hashlib
 import os
-import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -27,13 +25,9 @@ PATTERNS = ("__pycache__/*.nb[ic]", "__pycache__/compiled", "__pycache__/compili
 
 def key(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
     """Return the name of the copy for these sources, packages and this processor."""
-    try:
-        text = cpu_info.read_text(encoding="utf-8")
-    except OSError:
-        text = platform.processor()
-    processor = sorted(set(re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE))) or [text]
     lists = (ROOT / name for name in ("requirements.txt", "tests/requirements.txt"))
-    parts = [compile_cache.digest(), sys.version, *processor, *(path.read_text(encoding="utf-8") for path in lists)]
+    target = compile_cache.target(cpu_info)
+    parts = [compile_cache.digest(), sys.version, target, *(path.read_text(encoding="utf-8") for path in lists)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

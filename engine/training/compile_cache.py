@@ -1,9 +1,12 @@
-"""State of the engine's compiled code: a digest of its sources tells whether it is up to date.
+"""State of the engine's compiled code: digests of its sources and of the processor tell whether it is up to date.
 
 It needs the standard library only, since every start of the dashboard checks it.
 """
 
 import hashlib
+import os
+import platform
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,8 +16,8 @@ _STAMP, _BEGUN = (_ENGINE / "__pycache__" / name for name in ("compiled", "compi
 
 
 def is_fresh() -> bool:
-    """Return whether all functions were compiled after the last change of their sources."""
-    return _STAMP.is_file() and _STAMP.read_text() == digest()
+    """Return whether all functions were compiled from these sources and for this processor."""
+    return _STAMP.is_file() and _STAMP.read_text() == _stamp()
 
 
 def begin() -> None:
@@ -35,10 +38,28 @@ def renew() -> None:
     """Mark all functions as compiled."""
     with suppress(OSError):
         _STAMP.parent.mkdir(exist_ok=True)
-        _STAMP.write_text(digest())
+        _STAMP.write_text(_stamp())
+
+
+def _stamp() -> str:
+    return f"{digest()}\n{target()}"
 
 
 def digest() -> str:
     """Return the SHA-256 of all sources that Numba compiles."""
     sources = (path.read_bytes() for path in sorted(_ENGINE.rglob("*.py")))
     return hashlib.sha256(b"\0".join(source for source in sources if b"from numba" in source)).hexdigest()
+
+
+def target(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the SHA-256 of the processor's model and features, and of the variables that replace them for Numba.
+
+    Numba stores code for each processor, and compiles again for another one.
+    """
+    try:
+        text = cpu_info.read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    processor = sorted(set(re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE))) or [platform.processor()]
+    replaced = (os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"))
+    return hashlib.sha256("\0".join((*processor, *replaced)).encode()).hexdigest()

@@ -107,7 +107,11 @@ def test_changed_code_is_recompiled(stamp, monkeypatch) -> None:
     assert not compile_cache.is_fresh()
     compile_cache.renew()
     assert compile_cache.is_fresh()
-    monkeypatch.setattr(compile_cache, "digest", lambda: "of other sources")
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_cache, "digest", lambda: "of other sources")
+        assert not compile_cache.is_fresh()
+    assert compile_cache.is_fresh()
+    monkeypatch.setenv("NUMBA_CPU_NAME", "another-processor")
     assert not compile_cache.is_fresh()
 
 
