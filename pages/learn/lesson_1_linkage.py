@@ -29,7 +29,7 @@ def show(guess: float | None) -> None:
         known = st.slider("Known ratings", 1, MOST_KNOWN, 8, key="l1_known", bind="query-params")
         wrong = st.slider("Wrong ratings", 0, 4, 2, key="l1_wrong", bind="query-params")
         days = st.slider("Largest date error (days)", 0, 60, 14, key="l1_days", bind="query-params")
-        stars = st.slider("Largest star error", 0, 2, 0, key="l1_stars", bind="query-params")
+        stars = st.slider("Largest rating error (stars)", 0, 2, 0, key="l1_stars", bind="query-params")
         outsider = Outsider(known=known, wrong=min(wrong, known), days_off=days, stars_off=stars)
         chosen = st.selectbox("Published data", list(DEFENCES), key="l1_published", bind="query-params")
     data = linkage.ratings()
@@ -39,8 +39,9 @@ def show(guess: float | None) -> None:
         if view == VIEWS[0]:
             draw(_by_known(outsider, DEFENCES[chosen], guess), key="l1_many", label=answer(matches, known, wrong))
             st.caption(
-                "Diamonds: reported by the paper for 500,000 people (8 known, 2 wrong, 14 days: 99 %; 2 known, 3 days: "
-                "68 %). Our 4,000 people are easier to tell apart. Other bars have wrong ratings in proportion."
+                "Diamonds: results of the Netflix paper for 500,000 people. With 8 known ratings (2 wrong, 14 days): "
+                "99 %. With 2 known ratings (3 days): 68 %. Our 4,000 people are easier to distinguish. Each bar has "
+                "wrong ratings in the same proportion, rounded down."
             )
         elif view == VIEWS[1]:
             draw(_by_defence(outsider, guess), key="l1_helped", label="People re-identified with each defence")
@@ -59,7 +60,7 @@ def answer(matches: Matches, known: int, wrong: int) -> str:
     right, other, unmatched = (round(100 * share) for share in matches.shares)
     ratings = f"{known} {'rating' if known == 1 else 'ratings'}"
     parts = [f"An attacker who knows {ratings} ({wrong} wrong) re-identifies {right} of 100 people"]
-    parts += [f"takes {other} for another person"] if other else []
+    parts += [f"confuses {other} with another person"] if other else []
     parts += [f"finds no match for {unmatched}"] if unmatched else []
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) + "."
 
@@ -91,7 +92,7 @@ def _by_known(outsider: Outsider, release: Release, guess: float | None) -> go.F
         text=[f"{known} known, {wrong} wrong, dates off by {days} days" for known, wrong, days, _ in PRINTED],
         hovertemplate="%{text}: %{y:.0f} %<extra>reported</extra>",
     )
-    guess_markers.layout(figure, "l1-many", x="known ratings", y="of 100 people")
+    guess_markers.layout(figure, "l1-many", x="known ratings", y="people, of 100")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=[str(known) for known in counts])
     figure.update_yaxes(range=[0, 104])
     guess_markers.horizontal_line(figure, guess)
@@ -112,7 +113,7 @@ def _by_defence(outsider: Outsider, guess: float | None) -> go.Figure:
             marker={"color": colour, "pattern": {"shape": shape}},
             hovertemplate="%{y}: %{x:.0f} of 100<extra>" + name + "</extra>",
         )
-    guess_markers.layout(figure, "l1-helped", x="of 100 people", y="")
+    guess_markers.layout(figure, "l1-helped", x="people, of 100", y="")
     figure.update_layout(margin={"l": 130})
     figure.update_xaxes(range=[0, 104])
     guess_markers.vertical_line(figure, guess)
@@ -122,25 +123,25 @@ def _by_defence(outsider: Outsider, guess: float | None) -> go.Figure:
 def _eccentricity_view(matches: Matches, outsider: Outsider, release: Release, guess: float | None) -> None:
     """Show the eccentricity of all people, largest first, and the most informative films of one of them."""
     order = np.argsort(-matches.eccentricity, kind="stable")
-    rank = st.slider("Person, by rank", 1, len(order), 1, key="l1_person", bind="query-params")
+    rank = st.slider("Person (rank by eccentricity)", 1, len(order), 1, key="l1_person", bind="query-params")
     draw(_eccentricities(matches, order, rank, guess), key="l1_apart", label="Eccentricity of each best match")
     row = int(order[rank - 1])
     record = int(matches.best[row])
     clues = [clue for clue in linkage.clues(linkage.ratings(), outsider, row, record, release) if clue.points]
     whose = "their own record" if record == matches.target[row] else "another person's record"
-    ahead = f"{matches.eccentricity[row]:.1f} standard deviations ahead of the second best"
+    ahead = f"{matches.eccentricity[row]:.1f} standard deviations above the second-best match"
     if not clues:
         st.markdown("The published data contain no information about this person.")
         return
     st.markdown(
-        f"The best match of no. {rank} is **{whose}**, {ahead}. It shares {len(clues)} of the {outsider.known} known "
-        f"films. Most informative: {'; '.join(clue_text(clue) for clue in clues[:2])}."
+        f"The best match of person {rank} is **{whose}**, {ahead}. It shares {len(clues)} of the {outsider.known} "
+        f"known films. Most informative: {'; '.join(clue_text(clue) for clue in clues[:2])}."
     )
 
 
 def clue_text(clue: Clue) -> str:
     """Return a film, the number of its raters, and the points that it adds to the score."""
-    return f"film {clue.film}, rated by {clue.raters:,} (+{clue.points:.2f})"
+    return f"film {clue.film}, rated by {clue.raters:,} people (+{clue.points:.2f} to the score)"
 
 
 def _eccentricities(matches: Matches, order: np.ndarray, rank: int, guess: float | None) -> go.Figure:
@@ -155,7 +156,7 @@ def _eccentricities(matches: Matches, order: np.ndarray, rank: int, guess: float
             name=name,
             width=100 / len(order),
             marker={"color": colour, "pattern": {"shape": shape}, "line": {"width": 0}},
-            hovertemplate="no. %{x:.0f}: %{y:.1f}<extra>" + name + "</extra>",
+            hovertemplate="person %{x:.0f}: eccentricity %{y:.1f}<extra>" + name + "</extra>",
         )
     guess_markers.layout(figure, "l1-apart", x="100 people, by eccentricity", y="eccentricity", height=330)
     figure.add_scatter(  # labelled in the legend, because the line crosses the bars

@@ -45,7 +45,7 @@ def show(guess: float | None) -> None:
         delta = st.select_slider(
             "δ (Gaussian noise)", _DELTAS, 1e-5, format_func=delta_text, key="l2_delta", bind="query-params"
         )
-        number = st.slider("Answer no.", 1, 50, 1, key="l2_answer", bind="query-params")
+        number = st.slider("Answer number", 1, 50, 1, key="l2_answer", bind="query-params")
     noise = fitting(kind, epsilon, delta)
     guessed = None if guess is None else guess / 100
     with left:
@@ -78,8 +78,8 @@ def belief_sentence(noise: Noise, epsilon: float, prior: float, noisy: float) ->
     limit = f"{'never' if noise.kind == 'laplace' else 'seldom'} exceeds {_percent(high)}"
     before, then = (odds(belief).replace(" ", "\N{NO-BREAK SPACE}") for belief in (prior, after))
     return (
-        f"Your neighbour's certainty, {_percent(prior)} before, {limit}. The answer {COUNT + noisy:.1f} changes her "
-        f"odds from {before} to {then}: {_percent(after)}."
+        f"Your neighbour's certainty is {_percent(prior)} before the answer and {limit} after it. The answer "
+        f"{COUNT + noisy:.1f} changes her odds from {before} to {then}, a certainty of {_percent(after)}."
     )
 
 
@@ -92,8 +92,8 @@ def odds(probability: float) -> str:
 def bet_sentence(noise: Noise, epsilon: float) -> str:
     """Return a sentence on the share of correct bets on the likelier world."""
     return (
-        f"At ε = {epsilon_text(epsilon)}, a bet on the likelier world is right in "
-        f"{_percent(posterior.right_bets(noise))} of all cases, the toss of a coin in {_percent(0.5)}."
+        f"At ε = {epsilon_text(epsilon)}, a bet on the likelier of both data sets (with or without you) is right in "
+        f"{_percent(posterior.right_bets(noise))} of all cases. The toss of a coin is right in {_percent(0.5)}."
     )
 
 
@@ -101,8 +101,8 @@ def delta_sentence(noise: Noise, epsilon: float, delta: float) -> str:
     """Return a sentence on two mechanisms with the same ε and δ, or on Laplace noise, which has δ = 0."""
     leak = posterior.published(delta, PEOPLE)
     other = (
-        f"So does publishing each record with probability {_unbroken(delta)}: among {PEOPLE:,} people, at least one "
-        f"record leaks with probability {100 * leak:.5g} %."
+        f"Publishing each record with probability {_unbroken(delta)} satisfies it too: among {PEOPLE:,} people, at "
+        f"least one record leaks with probability {100 * leak:.5g} %."
     )
     if noise.kind == "laplace":
         return f"Laplace noise satisfies ε = {epsilon_text(epsilon)} with δ = 0. Choose Gaussian noise to see δ."
@@ -127,7 +127,7 @@ def _beliefs(noise: Noise, epsilon: float, prior: float, guessed: float | None, 
     figure.add_scatter(
         x=COUNT + points,
         y=100 * posterior.belief(noise, points, prior),
-        name="her certainty",
+        name="neighbour's certainty",
         line={"color": palette.PRIVATE, "width": 3.5},
         hovertemplate="answer %{x:.1f}: %{y:.0f} %<extra></extra>",
     )
@@ -143,7 +143,7 @@ def _beliefs(noise: Noise, epsilon: float, prior: float, guessed: float | None, 
     for bound, position in zip(posterior.bounds(epsilon, prior), ("bottom right", "top right"), strict=True):
         if position == "top right" and guessed is not None and 0 <= guessed - bound < _NEAR:
             position = "bottom right"  # otherwise the line of the guess crosses the label
-        guess_markers.limit_line(figure, 100 * bound, f"{_percent(bound)}: bound", position=position)
+        guess_markers.limit_line(figure, 100 * bound, f"bound: {_percent(bound)}", position=position)
     guess_markers.horizontal_line(figure, None if guessed is None else 100 * guessed)
     figure.update_xaxes(range=[COUNT + points[0], COUNT + points[-1]])
     figure.update_yaxes(range=[0, 104])
@@ -213,7 +213,7 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, guessed: f
             x=[epsilon],
             y=[delta],
             mode="markers",
-            name="both satisfy this",
+            name="chosen ε and δ",
             marker={"size": 13, "color": palette.PRIVATE, "line": {"width": 2, "color": "white"}},
             hoverinfo="skip",
         )
@@ -282,30 +282,31 @@ LESSON = Lesson(
     about="See how far one published answer can change the belief of a curious neighbour.",
     question=(
         "A clinic counts the letters that mention depression and publishes the count **plus noise**, with ε = 1. Your "
-        "neighbour thinks it 50 : 50 that a letter of yours is among them. How certain can the published number make "
-        "her, at most?"
+        "neighbour is 50 % certain that one of these letters is yours. How certain of this can the published number "
+        "make her, at most?"
     ),
     guess=Guess(label="Attacker's highest certainty", low=50, high=100, step=1, unit=" %"),
     show=show,
     words=(
-        "Nothing is hidden with certainty: ε limits how far the **odds** can move, by a factor of e^ε, whatever else "
-        "she knows. δ allows exceptions. Gaussian noise exceeds the limit slightly, but the definition also allows "
-        "publishing records with that probability. Ten sentences of yours are ten changes at once."
+        "Noise hides nothing with certainty. ε limits the change of the **odds** to a factor of e^ε, whatever else "
+        "your neighbour knows. δ allows exceptions. Gaussian noise exceeds the limit slightly, but the definition also "
+        "allows publishing records with probability δ. Ten letters of yours change the count by ten, not by one."
     ),
     simplifies=(
         "Dwork's full sentence is: *You will not be affected, adversely or otherwise, by allowing your data to be "
         "used in any study or analysis, no matter what other studies, data sets, or information sources, are "
-        "available.* It is about **your participation**, and it holds up to ε. The study can learn facts about people "
-        "like you with or without your data. If it shows that smoking is harmful, a smoker's insurance may cost more, "
-        "whether or not that smoker took part. That does not violate the guarantee."
+        "available.* It is about **your participation**, and it holds within the bound ε. The study can learn facts "
+        "about people like you with or without your data. If it shows that smoking is harmful, a smoker's insurance "
+        "may cost more, whether or not that smoker took part. That does not violate the guarantee."
     ),
     note=(
         "**Sources.** C. Dwork and A. Roth, *The Algorithmic Foundations of Differential Privacy*, 2014, chapters 1 "
         "and 2; L. Wasserman and S. Zhou 2010 on hypothesis tests; B. Balle and Y.-X. Wang 2018 for δ(ε) of "
         "Gaussian noise; A. Ganesh 2024 for group privacy under DP-SGD.\n\n"
-        "**Pitfalls.** *ε = 1 means 1 %.* *A belief of 73 % is the truth*: at ε = 1 three answers of ten point away "
-        "from it. *δ is the share of people whose records leak*: Gaussian noise never publishes a record. With a small "
-        "probability the odds move further than e^ε.\n\n"
-        "**Ask the class.** Let each student choose an *Answer no.* and bet. From which ε on would you not take part?"
+        "**Pitfalls.** *ε = 1 means 1 %*: no, ε is not a probability. *A belief of 73 % is the truth*: at ε = 1 three "
+        "of ten answers point to the wrong data set. *δ is the share of people whose records leak*: Gaussian noise "
+        "never publishes a record. With a small probability the odds change by more than the factor e^ε.\n\n"
+        "**Ask the class.** Let each student choose an *Answer number* and bet on *with you* or *without you*. From "
+        "which ε on would you not take part?"
     ),
 )

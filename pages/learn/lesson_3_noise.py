@@ -103,9 +103,9 @@ def _one(count: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
     lost, far = f"; clipping loses {count.lost:,} more" if count.lost else "", noise.beyond(_FAR)
     return (
-        f"The published count of {truth:,} letters has a mean error of {_number(noise.mean_error)}{lost}. "
-        f"{_percent(far)} of answers have an error above {_FAR}; with {other.kind.title()} noise at the same ε, "
-        f"{_percent(other.beyond(_FAR))}."
+        f"The published count of {truth:,} letters has a mean error of {_number(noise.mean_error)} letters{lost}. An "
+        f"error above {_FAR} letters has a probability of {_percent(far)}. With {other.kind.title()} noise at the same "
+        f"ε this probability is {_percent(other.beyond(_FAR))}."
     ), figure
 
 
@@ -148,9 +148,9 @@ def _clipping(
     guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="error, letters")
     guess_markers.horizontal_line(figure, guess)
     return (
-        f"With {clip} per family the count has an error of about {_number(errors[clip - 1])}. The smallest error at "
-        f"ε = {epsilon_text(epsilon)} is {_number(errors[best - 1])}, with {best} per family. A family has up to "
-        f"{per_family.max()} such letters."
+        f"With {clip} letters counted per family, the error is about {_number(errors[clip - 1])} letters. The smallest "
+        f"error at ε = {epsilon_text(epsilon)} is {_number(errors[best - 1])}, with {best} per family. A family has up "
+        f"to {per_family.max()} such letters."
     ), figure
 
 
@@ -227,12 +227,12 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
         error_y=None if guess is None else {"type": "data", "array": [guess] * len(counts), "color": palette.F1},
         hovertemplate="%{x}: %{y}, true count<extra></extra>",
     )
-    guess_markers.layout(figure, "l3-table", x="first of these that a letter mentions", y="letters")
+    guess_markers.layout(figure, "l3-table", x="kind of letter (first match counts)", y="letters")
     figure.update_layout(barmode="group")
     return (
         f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, has a mean error of "
-        f"{_number(once.mean_error)} per count. {len(counts)} separate answers that share this ε have "
-        f"{_number(apart.mean_error)} each."
+        f"{_number(once.mean_error)} letters per count. {len(counts)} separate answers that share this ε have a mean "
+        f"error of {_number(apart.mean_error)} letters each."
     ), figure
 
 
@@ -247,7 +247,7 @@ def _percent(share: float) -> str:
 LESSON = Lesson(
     name="noise",
     title="Noise and sensitivity",
-    about="Add noise to a count: see how much one answer needs, and how many answers a budget allows.",
+    about="Add noise to a count. See how much noise one answer needs, and how many answers a privacy budget allows.",
     question=(
         "An archive counts how many of its 3,468 letters mention a hospital. The privacy guarantee is ε = 1 for each "
         "family, and a family has up to three such letters. The archive adds **just enough noise** for this. What is "
@@ -257,8 +257,8 @@ LESSON = Lesson(
     show=show,
     words=(
         "The noise depends on how far *one* family can change the count (the sensitivity), not on the number of "
-        "letters. Counting fewer letters per family needs less noise but loses letters. Each answer spends ε. Counts "
-        "that are planned in advance have less noise as one table."
+        "letters. Counting fewer letters per family needs less noise but loses letters. Each answer spends ε. If "
+        "the archive plans its counts in advance, one table needs less noise than separate answers."
     ),
     simplifies=(
         "*Laplace and Gaussian noise* are often presented as two shapes to choose from. Their guarantees differ: "
@@ -271,9 +271,9 @@ LESSON = Lesson(
         "smallest Gaussian noise); I. Mironov 2017 (Rényi); dp_accounting (privacy loss distributions). The letters "
         "are the embedded, generated corpus; a letter belongs to the first person it names.\n\n"
         "**Pitfalls.** *More data, more noise*: no, the noise stays the same and the count grows. *Clipping is a "
-        "detail*: count the letters that name a person, with one letter per family. The number of letters that "
-        "clipping loses is itself private: an archive would not publish it. Noise sampled in floating point has known "
-        "weaknesses (Mironov 2012).\n\n"
+        "detail*: no. To see its effect, count the letters that name a person, with one letter per family. The number "
+        "of letters that clipping loses is itself private: an archive would not publish it. Noise sampled in floating "
+        "point has known weaknesses (Mironov 2012).\n\n"
         "**Ask the class.** Who should choose the budget, and who notices when it is spent?"
     ),
 )

@@ -39,14 +39,14 @@ def show(guess: float | None) -> None:
         )
         epsilon = st.select_slider("ε", _EPSILONS, 1.0, format_func="{:g}".format, key="l4_eps", bind="query-params")
         share = st.slider("True share of yes, %", 0, 100, 20, key="l4_yes", bind="query-params") / 100
-        colluding = st.slider("Colluding with the server, %", 0, 90, 10, 10, key="l4_collude", bind="query-params")
+        colluding = st.slider("Colluding respondents, %", 0, 90, 10, 10, key="l4_collude", bind="query-params")
     survey = Survey(people=people, share=share, epsilon=epsilon, colluding=colluding / 100)
     headline = answer(survey)
     with left:
         st.markdown(f"#### {headline}")
         figure = _errors(survey, guess) if view == VIEWS[0] else _surveys(survey, guess)
         draw(figure, key=f"l4_{VIEWS.index(view)}", label=headline)
-        st.caption("Trusted party: " + "; ".join(f"*{way.title}*: {way.trusted}" for way in WAYS) + ".")
+        st.caption("Required trust: " + "; ".join(f"*{way.title}*: {way.trusted}" for way in WAYS) + ".")
 
 
 def answer(survey: Survey) -> str:
@@ -123,7 +123,7 @@ def _with(survey: Survey, people: int) -> Survey:
 
 
 def _points(error: float) -> str:
-    return f"{100 * error:.2g} points"
+    return f"{100 * error:.2g} percentage points"
 
 
 LESSON = Lesson(
@@ -131,21 +131,21 @@ LESSON = Lesson(
     title="Trust models",
     about="Compare the noise of one trusted curator with noise from every respondent.",
     question=(
-        "*Have you ever …?* 1,000 people answer, each with ε = 1. A trusted curator adds noise once, to the sum. Now "
-        "no one is trusted: **each respondent flips a coin** and sometimes lies. How many times larger is the error of "
-        "the estimated share?"
+        "1,000 people answer *Have you ever …?*, each with ε = 1. In the first survey a trusted curator adds noise "
+        "once, to the number of yes answers. In the second, no one is trusted: **each respondent flips a coin** and "
+        "sometimes lies. How many times as large is the error of the estimated share of yes?"
     ),
-    guess=Guess(label="Error ratio", low=1, high=100, step=1),
+    guess=Guess(label="Error ÷ curator's error", low=1, high=100, step=1),
     show=show,
     words=(
-        "With noise on the sum the error falls as 1/n, with noise on each answer as 1/√n. Without trust, the same "
-        "error needs more respondents. Secure aggregation lies between: each respondent adds a small share of the "
-        "noise, and the server sees only the sum."
+        "For n respondents the error falls as 1/n with noise on the sum, and as 1/√n with noise on each answer. "
+        "Without trust, the same error needs more respondents. Secure aggregation lies between the two: each "
+        "respondent adds a small share of the noise, and the server sees only the sum."
     ),
     simplifies=(
-        "*Global privacy is more accurate* is true; by how much depends on the number of participants. *Local privacy "
-        "needs no trust* is true of the answers, but you must trust the app that flips your coin. There are models "
-        "between the two: secure aggregation and shuffling."
+        "*Global privacy* (noise by a curator) *is more accurate*: true, and the difference depends on the number of "
+        "participants. *Local privacy needs no trust*: true for the answers, but you must trust the app that flips "
+        "your coin. There are models between the two: secure aggregation and shuffling."
     ),
     note=(
         "**Sources.** S. Warner 1965 (randomised response); S. Kasiviswanathan et al. 2011 (local privacy); K. "
@@ -153,8 +153,8 @@ LESSON = Lesson(
         "aggregation uses Gaussian noise and δ = 1 in a million. With few respondents its error may exceed the "
         "curator's for this reason alone.\n\n"
         "**Pitfalls.** *False answers are worthless*: they average out, since their expected share is known. An "
-        "estimate may lie below 0 % or above 100 %: that is not a mistake, and cutting it off adds an error.\n\n"
-        "**Ask the class.** Try it with two coins per student and a question that no one would answer aloud. How many "
-        "respondents would the class need?"
+        "estimate may lie below 0 % or above 100 %: that is not a mistake, and limiting it to this range adds an "
+        "error.\n\n**Ask the class.** Try it with two coins per student and a question that no one would answer aloud. "
+        "How many respondents would the class need?"
     ),
 )

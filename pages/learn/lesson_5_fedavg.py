@@ -41,7 +41,7 @@ def _chosen() -> Setting:
         5,
         key="l5_road",
         bind="query-params",
-        help="They charge their devices away from Wi-Fi, and write about places.",
+        help="Travelling owners charge their devices away from Wi-Fi, and write about places.",
     )
     other = st.slider("Owners who tag persons only, of 100", 0, 100, 0, 10, key="l5_other", bind="query-params")
     personal = st.toggle(
@@ -81,7 +81,7 @@ def answer(rounds: tuple[Round, ...]) -> str:
     last = rounds[-1]
     whose = ""
     if last.f1_road is not None and last.f1_rest is not None:
-        whose = f": {last.f1_rest:.2f} for owners at home, {last.f1_road:.2f} for owners on the road"
+        whose = f" ({last.f1_rest:.2f} for owners at home, {last.f1_road:.2f} for owners on the road)"
     count = f"After {len(rounds)} {'round' if len(rounds) == 1 else 'rounds'}"
     return f"{count} F1 is {last.f1:.2f}{whose}. {last.never} of {DEVICES} devices never took part."
 
@@ -93,7 +93,7 @@ def travelled(last: Round) -> str:
     return (
         f"In each round every participant downloads {last.weights:,} weights ({size:,.0f} kB), trains them on its 30 "
         f"sentences, and uploads them. Participants in the last round: {devices}. F1 is entity-level (strict), on "
-        "other sentences like those of each device."
+        "validation sentences like those of the devices."
     )
 
 
@@ -148,5 +148,5 @@ def picture(rounds: tuple[Round, ...], setting: Setting) -> go.Figure:
     figure.update_yaxes(title="F1", range=[0, 1], row=1, col=1)
     figure.update_xaxes(title="devices, by number of rounds", showticklabels=False, showgrid=False, row=2, col=1)
     figure.update_xaxes(range=[0.3, DEVICES + 0.7], row=2, col=1)
-    figure.update_yaxes(title="rounds", rangemode="tozero", range=[0, ROUNDS], row=2, col=1)
+    figure.update_yaxes(title="rounds joined", rangemode="tozero", range=[0, ROUNDS], row=2, col=1)
     return figure

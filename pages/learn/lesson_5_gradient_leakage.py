@@ -78,7 +78,12 @@ def _chosen() -> tuple[Setting, float]:
     own = "Each client trains on its own sentences."
     sentences = st.select_slider("Sentences in a batch", _SENTENCES, 2, key="l5_batch", bind="query-params")
     steps = st.select_slider(
-        "Local steps per update", _STEPS, 1, key="l5_steps", bind="query-params", help="Each step uses other sentences."
+        "Local steps per update",
+        _STEPS,
+        1,
+        key="l5_steps",
+        bind="query-params",
+        help="Each step uses different sentences.",
     )
     clients = st.select_slider(
         "Clients in secure aggregation",
@@ -93,7 +98,7 @@ def _chosen() -> tuple[Setting, float]:
         True,
         key="l5_clip",
         bind="query-params",
-        help="Clips the gradient of each sentence. Without clipping no noise is added, since C sets its scale.",
+        help="Clips the gradient of each sentence. C sets the scale of the noise, so without clipping there is none.",
     )
     sigma = st.select_slider(
         "Noise multiplier σ",
@@ -112,15 +117,15 @@ def _chosen() -> tuple[Setting, float]:
 
 def answer(reading: Reading) -> str:
     """Return the number of words that the server recovers, in a sentence."""
-    words = f"Of {reading.there} words in its dictionary"
+    words = f"Of the sentences' {reading.there} dictionary words"
     in_entities = f"{reading.names_read} of {reading.names} in entities"
     wrong = reading.said - reading.right
     if not reading.by_update:
         return (
-            f"{words}, the server recovers none: guessing frequent words does as well, {reading.right} right and "
+            f"{words}, the server recovers none. Guesses of frequent words are as good: {reading.right} right, "
             f"{wrong} wrong ({in_entities})."
         )
-    others = f"and {wrong} wrong ones" if wrong else "and no wrong ones"
+    others = f"and {wrong} wrong words" if wrong else "and no wrong words"
     return f"{words}, the server recovers {reading.right} ({in_entities}), {others}."
 
 
@@ -168,8 +173,8 @@ def _sentences(reading: Reading) -> None:
     st.html(f"<style>{_STYLE}</style>{''.join(map(marked, sentences))}")
     more = f" {hidden} more sentences are not shown." if hidden else ""
     st.caption(
-        f"{whose}Framed: recovered; dotted: not recovered; other words are in no public dictionary.{more} Open "
-        "symbols: guesses of frequent words, without the update."
+        f"{whose}Framed words are recovered, dotted words are not. Other words are in no public dictionary.{more} Open "
+        "symbols in the chart: guesses of frequent words, without the update."
     )
 
 
@@ -187,39 +192,40 @@ def marked(sentence: Sequence[tuple[str, bool | None]]) -> str:
 LESSON = Lesson(
     name="federated",
     title="Federated learning and gradient leakage",
-    about="Recover words from the update of a device, and watch federated averaging live.",
+    about="Recover words from the update that a device sends, and watch federated averaging live.",
     question=(
-        "A phone learns from two sentences of its owner. They never leave the phone: it sends **a gradient** of "
-        "322,609 numbers, in which no word is visible. The server is honest but curious. Of 100 of the words that are "
-        "in its dictionary, how many can it recover?"
+        "A phone learns from two sentences of its owner. The sentences never leave the phone: it sends **a gradient** "
+        "of 322,609 numbers, in which no word is visible. The server is honest but curious, and it has a dictionary. "
+        "Of 100 words that are both in such sentences and in the dictionary, how many can the server recover?"
     ),
     guess=Guess(label="Words recovered, of 100", low=0, high=100, step=5),
     show=show,
     words=(
-        "Where word vectors meet weights, a gradient mixes the vectors of its words, and of no others. Clipping and "
-        "more steps change the mix, not its words. Noise hides them, as does a sum over so many words that any mix is "
-        "possible. A device that is never on Wi-Fi while charging reveals nothing, but gets a model trained for others."
+        "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no other "
+        "words. Clipping and more steps change the factors of this sum, not its words. Noise hides the words. So does "
+        "a sum over so many words that any result is possible. A device that never charges on Wi-Fi takes no part. It "
+        "reveals nothing, but gets a model trained for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "
         "minimisation, not a guarantee. The update is computed from the data, and here it reveals every word that is "
-        "in a public dictionary. Noise and secure aggregation protect, and federated learning can use both. *99 % "
-        "recovered* was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the words, "
-        "by linear algebra, but without their order. Words that share a vector are recovered as a group. With σ near "
-        "1 this attack recovers nothing. That does not prove that every attack fails; ε does."
+        "in a public dictionary. Noise and secure aggregation can hide them, and federated learning can use both. *99 "
+        "% recovered* was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the "
+        "words, by linear algebra, but without their order. Words that share a vector are recovered as a group. With σ "
+        "near 1 this attack recovers nothing. That does not prove that every attack fails; ε does."
     ),
     note=(
         "**Sources.** H. B. McMahan et al. 2017 (federated averaging); L. Zhu, Z. Liu and S. Han 2019 (*Deep Leakage "
         "from Gradients*); I. Petrov et al. 2024 (*DAGER*, section 4: the test of each word); K. Bonawitz et al. 2017 "
         "(secure aggregation) and 2019, section 3 (idle, charging, on Wi-Fi); P. Kairouz et al. 2021 (open problems); "
         "M. G. Arivazhagan et al. 2019 (*FedPer*). The engine’s own training code computes updates and "
-        "rounds, on the embedded corpus; the days of the devices are simulated. Where the solution is not exact, the "
-        "server sets its threshold on its own sentences.\n\n"
-        "**Pitfalls.** *σ = 0.01 hides the words, so it is private*: other attacks need less, and σ = 0.01 has no "
-        "useful ε. Secure aggregation over few clients, or over clients that the server made up, hides nothing. A "
+        "rounds, on the embedded corpus. Charging and Wi-Fi times are simulated. Where the linear system has no exact "
+        "solution, the server sets its threshold with sentences of its own.\n\n"
+        "**Pitfalls.** *σ = 0.01 hides the words, so it is private*: other attacks need less information, and "
+        "σ = 0.01 has no useful ε. Secure aggregation over few clients, or over fake clients, hides nothing. A "
         "private head helps only if owners want different tags, and never helps a device that takes no part. Words in "
         "no public dictionary cannot be distinguished: they all have the zero vector.\n\n"
-        "**Ask the class.** From whose sentences does a keyboard learn at night, and from whose not? Should the server "
-        "have a say in this?"
+        "**Ask the class.** Whose sentences does a keyboard learn from at night, and from whose sentences does it "
+        "never learn? Should the server influence this choice?"
     ),
 )

@@ -76,7 +76,7 @@ def _controls(*, fixed: bool) -> tuple[Setting, int]:
     sigma = chosen("Noise multiplier σ", dpsgd_step.NOISES, 1.0, "sigma", "{:g}")
     clip = chosen("Clip norm C", CLIPS, 1.5, "clip", "{:g}")
     batch = chosen("Expected batch size", dpsgd_step.BATCHES, 32, "batch", "{:,}")
-    steps = chosen("Total steps, for ε", STEPS, 1000, "steps", "{:,}")
+    steps = chosen("Total training steps", STEPS, 1000, "steps", "{:,}")
     before = chosen(
         "Steps before this one",
         dpsgd_step.BEFORE,
@@ -121,35 +121,36 @@ def _larger(
 LESSON = Lesson(
     name="step",
     title="DP-SGD step by step",
-    about="Follow one step of private training: clip, sum, add noise. Then leave one part out.",
+    about="Follow one step of private training: clip, sum, add noise. Then leave out one of these operations.",
     question=(
-        "A NER tagger learns from about 32 sentences per step. Each sentence's gradient, its pull on the weights, is "
-        "clipped to a length of C = 1.5, and all are summed. Then **noise is added once** to the sum, on each weight "
-        "as large as one whole sentence may be (σ = 1). How many times as long as the sum is the noise?"
+        "A NER tagger learns from about 32 sentences per step. The gradient of a sentence says how the sentence would "
+        "change the weights. Training clips each gradient to a length of C = 1.5 and sums all gradients. Then **it "
+        "adds noise once** to the sum. With σ = 1, the noise on each weight is as large as one whole gradient may be. "
+        "How many times as long as the sum is the noise?"
     ),
     guess=Guess(label="Noise ÷ sum", low=0, high=100, step=1),
     show=show,
     words=(
         "The tagger still learns: the noise changes direction at each step and cancels out, while the signal adds up. "
-        "Clipping bounds one sentence, noise hides it, and sampling is random: without one of them ε does not hold. "
-        "More weights mean more noise; larger batches, more signal."
+        "Clipping bounds the effect of one sentence, noise hides it, and sampling is random. ε holds only with all "
+        "three. More weights add noise, and larger batches add signal."
     ),
     simplifies=(
-        "*Noise is added to the data*, says the primer. Not here: the sentences stay as they are. Noise is added to "
-        "the sum of their gradients, once per step, scaled to one sentence and not to the batch. And *ε determines "
-        "the noise* only together with the number of steps and the sampling rate."
+        "A primer may say: *noise is added to the data*. DP-SGD does not change the sentences. It adds noise to the "
+        "sum of their gradients, once per step. The size of the noise depends on C and σ, not on the batch size. And "
+        "*ε determines the noise* only together with the number of steps and the sampling rate."
     ),
     note=(
         "**Sources.** M. Abadi et al. 2016, *Deep Learning with Differential Privacy*, algorithm 1; N. Ponomareva et "
         "al. 2023, *How to DP-fy ML* (large batches, choosing C and σ); I. Mironov, K. Talwar, L. Zhang 2019 (Rényi "
-        "accounting: an upper bound, above the ε of other pages, and faster). The NER tagger is the paper's (A. Jana "
+        "accounting: a fast upper bound, larger than the ε of other pages). The NER tagger is the paper's (A. Jana "
         "and C. Biemann 2021), with its initial weights or after steps without noise; the sentences are those of the "
         "embedded corpus.\n\n"
         "**Pitfalls.** *A smaller C means less noise*: the signal shrinks too, as long as all gradients are longer "
-        "than C. *The ratio of one step predicts the quality of the tagger*: the gradients of the first step agree, "
-        "later ones do not; see the step after 100 steps. The lengths shown without noise are private too: no real "
-        "release shows them. A check without a finding proves nothing: it sees neither who knows the key nor the sums "
-        "that it did not measure.\n\n"
+        "than C. *The ratio of one step predicts the quality of the tagger*: no. In the first step the gradients "
+        "point in similar directions, later they do not: set *Steps before this one* to 100. The lengths shown without "
+        "noise are private too: no real release shows them. A noise check without a finding proves nothing: it cannot "
+        "detect a known key, nor a fault in a sum that it did not measure.\n\n"
         "**Ask the class.** With twice the weights and the same sentences, how does the signal-to-noise ratio change? "
         "So why do the recommended settings train few weights?"
     ),

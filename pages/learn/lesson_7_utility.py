@@ -49,7 +49,9 @@ def show(guess: float | None) -> None:
         if points:
             draw(picture(points, epsilon, guess, view), key="l7_price", label=headline)
             seeds = " to ".join(f"{count}" for count in sorted({point.seeds for point in points}))
-            st.caption(f"Test set, entity-level (strict), means over {seeds} seeds. A click opens the run in Explore.")
+            st.caption(
+                f"Test set, entity-level (strict), means over {seeds} seeds. Click a point to open it in Explore."
+            )
 
 
 def answer(points: Sequence[Point], epsilon: float) -> str:
@@ -78,8 +80,9 @@ def guarantee(epsilon: float) -> str:
     certainty = 100 * bounds(epsilon, 0.5)[1]
     digits = max(0, math.ceil(-math.log10(100 - certainty)))
     return (
-        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}: an attacker with a 50 : 50 prior that your sentence was used "
-        f"becomes at most {certainty:.{digits}f} % certain, whatever else they know (except with δ = 1 in 100,000)."
+        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}. An attacker is first 50 % certain that your sentence was used. "
+        f"The tagger makes the attacker at most {certainty:.{digits}f} % certain, whatever else the attacker knows "
+        "(except with probability δ = 1 in 100,000)."
     )
 
 
@@ -118,7 +121,9 @@ def picture(points: Sequence[Point], epsilon: float, guess: float | None, view: 
     figure.update_yaxes(range=[-3, 103])
     line = {"color": palette.QUIET, "width": 2, "dash": "dot"}
     side = "top right" if epsilon <= 1 else "top left"
-    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "acceptable"}, annotation_position=side)
+    figure.add_vline(
+        x=axis.position(epsilon), line=line, annotation={"text": "largest acceptable ε"}, annotation_position=side
+    )
     if recall:
         guess_markers.horizontal_line(figure, guess, "your guess for ε = 1")
     return figure
@@ -154,9 +159,9 @@ LESSON = Lesson(
     guess=Guess(label="Entities found at ε = 1, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "Both curves have the same guarantee. The recommended settings use public knowledge, few weights and large "
-        "batches. The paper's settings train a whole LSTM on private sentences alone. Which ε would you accept if "
-        "ten sentences were yours?"
+        "At each ε both curves have the same guarantee. The recommended settings use public knowledge, few weights and "
+        "large batches. The paper's settings train a whole LSTM on private sentences alone. Which ε would you accept "
+        "if ten sentences were yours?"
     ),
     simplifies=(
         "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same data, the training method "

@@ -11,7 +11,7 @@ from pages.shared import address
 def show(state: UrlState, lessons: tuple[Lesson, ...]) -> None:
     """Show a button and a sentence for each lesson. The first unseen lesson is highlighted."""
     st.markdown("### Privacy lessons")
-    st.markdown("Each lesson takes ten minutes. Enter a guess first, then move the controls: the charts follow live.")
+    st.markdown("Each lesson takes ten minutes. Enter a guess first. Then move the controls: the charts react at once.")
     following = next((lesson for lesson in lessons if not navigation.seen(lesson)), None)
     with st.container(gap="xxsmall"):
         for number, lesson in enumerate(lessons, start=1):

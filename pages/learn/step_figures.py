@@ -67,7 +67,7 @@ def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float
     )
     caption = (
         f"The expected batch size is {step.setting.batch_size:,}: each sentence of the corpus is sampled at random. "
-        f"Divided by the sentences in the batch, the noise is {step.noise / len(norms):.3g} long per sentence."
+        f"The length of the noise, divided by the number of sentences in the batch, is {step.noise / len(norms):.3g}."
     )
     return headline, figure, caption
 
@@ -114,20 +114,21 @@ def sum_and_noise(step: Step, price: Price, guess: float | None) -> View:
             hoverinfo="skip",
         )
     _label_lengths(figure, step, end)
-    guess_markers.layout(figure, "l6-sum", x="parallel to the sum", y="orthogonal to it")
+    guess_markers.layout(figure, "l6-sum", x="parallel to the sum", y="orthogonal to the sum")
     top = 1.1 * max(across, radius, step.signal / 2)
     figure.update_yaxes(range=[-0.06 * top, top])
     margin = 0.3 * step.signal
     low, high = min(-margin, step.signal - 1.05 * radius), step.signal + max(2.7 * margin, 1.05 * radius)
     figure.update_xaxes(range=[low, high], scaleanchor="y")
     headline = (
-        f"The noise is {_times(step.times)} as long as the sum. Only {_length(abs(step.along))} of its "
-        f"{_length(step.noise)} is parallel to the sum. {_tail(step, price)}"
+        f"The noise is {_times(step.times)} as long as the sum. Of its length of {_length(step.noise)}, only "
+        f"{_length(abs(step.along))} is parallel to the sum. {_tail(step, price)}"
     )
     rate = TrainingConfig().learning_rate
     caption = (
-        f"To scale; lengths (L2) over all {step.size:,} weights. The update is the dashed arrow × {rate:g} "
-        f"÷ {step.setting.batch_size:,}: {_length(step.moved)} long, compared with weights of {_length(step.weights)}."
+        f"The arrows are to scale. Lengths are L2 norms over all {step.size:,} weights. The update is the dashed arrow "
+        f"× {rate:g} (learning rate) ÷ {step.setting.batch_size:,} (batch size). Its length is {_length(step.moved)}, "
+        f"that of the weights {_length(step.weights)}."
     )
     return headline, figure, caption
 
@@ -215,8 +216,8 @@ def _larger_headline(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
         return f"{chosen} No larger batch here has less noise at this ε."
     steps = "" if best.steps == now.steps else f", in {_steps(best.steps)}"
     return (
-        f"{chosen} At no larger ε, batches of {best.batch_size:,} with σ = {best.noise_multiplier:g} reduce this to "
-        f"{_times(best.times)}{steps}."
+        f"{chosen} Without a larger ε, batches of {best.batch_size:,} with σ = {best.noise_multiplier:g} reduce this "
+        f"ratio to {_times(best.times)}{steps}."
     )
 
 
@@ -228,8 +229,8 @@ def _all_steps_caption(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     ratios = [np.sqrt(price.steps) / price.times for price in (now, best)]
     factor = round(best.steps * best.batch_size / (now.steps * now.batch_size))
     return (
-        "Each point is one σ. If all steps pulled in the same direction, their signal-to-noise ratio would be "
-        f"{ratios[0]:.2g} now and {ratios[1]:.2g} then, "
+        "Each point is one σ. If the sums of all steps had the same direction, the signal-to-noise ratio of the whole "
+        f"training would be {ratios[0]:.2g} with your choice. With the larger batches it would be {ratios[1]:.2g}, "
         f"{f'with {factor} times the' if factor > 1 else 'with no more'} sentences read."
     )
 
@@ -259,8 +260,8 @@ def left_out(watched: Watched) -> View:
             hoverinfo="skip",
         )
     for name, failed, symbol, colour in (
-        ("not found", False, "circle", palette.PRIVATE),
-        ("found", True, "x", palette.RECALL),
+        ("fault not found", False, "circle", palette.PRIVATE),
+        ("fault found", True, "x", palette.RECALL),
     ):
         indices = [index for index, check in enumerate(checks) if check.failed is failed]
         figure.add_scatter(
@@ -301,7 +302,7 @@ def _left_out_headline(watched: Watched) -> str:
     """Return the left-out part and the result of the noise check."""
     fault, last = watched.fault, watched.checks[-1].steps
     if fault is HONEST:
-        return f"Nothing is left out, and the check finds nothing in {last} steps."
+        return f"Nothing is left out, and the noise check finds no fault in {last} steps."
     left_out_part = f"Left out: {fault.title} ({fault.instead})."
     if watched.found is None:
         return f"{left_out_part} Not found in {last} steps. {fault.unseen}"

@@ -148,7 +148,7 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
     (epsilon,), (now,) = yours.x, yours.y
     best = min(y for curve in curves for x, y in zip(curve.x, curve.y, strict=True) if x <= epsilon)
     assert best < now
-    assert f"reduce this to {best:.0f} times." in heading(page)
+    assert f"reduce this ratio to {best:.0f} times." in heading(page)
     assert "with 32 times the sentences" in page.caption[0].value
     page.segmented_control(key="l6_same").set_value("sentences").run()
     assert "in 31 steps" in heading(page)
@@ -160,7 +160,7 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("nothing", "the check finds nothing in 64 steps"),
+        ("nothing", "the noise check finds no fault in 64 steps"),
         ("half", "Found after 1 step. The noise on the weights has 5"),
         ("layer", "Found after 64 steps"),
         ("each", "clip norms apart"),
@@ -171,7 +171,7 @@ def test_headline_names_the_left_out_part_and_the_check_result(name, words, lear
     page = learn(guess="3", l6_view="Leave one out", l6_missing=FAULTS[name].title)
     assert words in heading(page)
     assert all(slider.disabled for slider in sliders(page))
-    found = next(trace for trace in drawn[-1][0].data if trace.name == "found")
+    found = next(trace for trace in drawn[-1][0].data if trace.name == "fault found")
     assert bool(found.x) is ("Found after" in heading(page))
 
 

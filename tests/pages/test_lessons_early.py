@@ -140,13 +140,13 @@ def test_answer_omits_outcomes_of_zero():
     one = linkage.attack(linkage.ratings(), linkage.Outsider(known=1, wrong=0, days_off=14), linkage.Release())
     heading_text = lesson_1_linkage.answer(one, 1, 0)
     assert re.search(
-        r"re-identifies \d+ of 100 people, takes \d+ for another person and finds no match for \d+\.$", heading_text
+        r"re-identifies \d+ of 100 people, confuses \d+ with another person and finds no match for \d+\.$", heading_text
     )
 
 
 def test_labels_do_not_overlap_the_guess(open_page, drawn):
     open_page("learn", lesson="promise", guess="75")
-    bound = next(each for each in drawn[-1][0].layout.annotations if each.text.startswith("73.1"))
+    bound = next(each for each in drawn[-1][0].layout.annotations if each.text.startswith("bound: 73.1"))
     assert bound.yanchor == "top"  # below its line, since the guess is right above it
     open_page("learn", lesson="promise", guess="90")
     assert next(each for each in drawn[-1][0].layout.annotations if "73.1" in each.text).yanchor == "bottom"
@@ -157,13 +157,13 @@ def test_labels_do_not_overlap_the_guess(open_page, drawn):
 def test_belief_never_exceeds_the_bound(open_page, drawn):
     page = open_page("learn", lesson="promise", guess="70")
     assert "never exceeds 73.1 %" in heading(page)
-    curve = next(trace for trace in drawn[-1][0].data if trace.name == "her certainty")
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "neighbour's certainty")
     assert max(curve.y) == pytest.approx(73.1, abs=0.01)
     page.select_slider(key="l2_eps").set_value(0.1).run()
     assert "never exceeds 52.5 %" in heading(page)
     page.segmented_control(key="l2_noise").set_value("gaussian").run()
     assert "seldom exceeds" in heading(page)
-    curve = next(trace for trace in drawn[-1][0].data if trace.name == "her certainty")
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "neighbour's certainty")
     assert max(curve.y) > 52.5
 
 
@@ -180,11 +180,11 @@ def test_numbers_in_the_question_match_the_corpus():
 
 def test_mean_error_is_clip_over_epsilon(open_page, drawn):
     page = open_page("learn", lesson="noise", guess="20")
-    assert "mean error of 3." in heading(page)
+    assert "mean error of 3 letters." in heading(page)
     page.select_slider(key="l3_eps").set_value(0.1).run()
-    assert "mean error of 30." in heading(page)
+    assert "mean error of 30 letters." in heading(page)
     page.slider(key="l3_clip").set_value(1).run()
-    assert "mean error of 10; clipping loses 17 more" in heading(page)
+    assert "mean error of 10 letters; clipping loses 17 more" in heading(page)
 
 
 def test_error_ratio_grows_with_respondents(open_page, drawn):
