@@ -145,7 +145,7 @@ def _line(points: Sequence[Point], metric: str, axis: EpsilonAxis, *, moving: bo
 
 
 def _hover(point: Point) -> str:
-    scores = f"P {point.precision:.3f}  R {point.recall:.3f}  F1 {point.f1:.3f}"
+    scores = f"precision {point.precision:.3f}, recall {point.recall:.3f}, F1 {point.f1:.3f}"
     scores += f" ({point.interval})" if point.interval else ""
     return "<br>".join([f"<b>ε = {epsilon_text(point.epsilon)}</b>", scores, *point.note])
 
@@ -204,7 +204,8 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
             text=[f"{score.f1:.2f}" for score in types],
             textposition="auto",
             customdata=[(score.precision, score.recall) for score in types],
-            hovertemplate="%{y}<br>P %{customdata[0]:.3f}  R %{customdata[1]:.3f}  F1 %{x:.3f}<extra></extra>",
+            hovertemplate="%{y}<br>precision %{customdata[0]:.3f}, recall %{customdata[1]:.3f}, F1 %{x:.3f}"
+            "<extra></extra>",
         )
     )
     references = [

@@ -16,7 +16,7 @@ from engine.reports.cli_command import command_line
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
 from pages.shared import downloads as shared_downloads
-from pages.shared import metrics, tables
+from pages.shared import tables
 
 
 def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> None:
@@ -93,7 +93,7 @@ def _columns() -> dict[str, Any]:
         "precision": number("precision", format="%.3f"),
         "recall": number("recall", format="%.3f"),
         "f1": number("F1", format="%.3f"),
-        "interval": tables.INTERVAL_COLUMN | {"label": metrics.INTERVAL},
+        "interval": tables.INTERVAL_COLUMN,
         "f1_low": number("F1 from", format="%.3f", help="Lower end of the 95 % CI of F1 over test sentences."),
         "f1_high": number("F1 to", format="%.3f", help="Upper end of the 95 % CI of F1 over test sentences."),
         "loss": number(format="%.3f"),
@@ -124,7 +124,7 @@ def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> No
         config: Its configuration.
         seeds: Runs with the same settings and any seed.
     """
-    st.caption("To reproduce this run, use this command in the project folder, or the address of this page as a link.")
+    st.caption("To reproduce this run, enter this command in the project folder, or open the address of this page.")
     st.code(f".venv/bin/{command_line(config)}", language="bash", wrap_lines=True)
     if run and run.records:
         name = f"epsilon-explorer-{run.run_id}"

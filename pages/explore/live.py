@@ -154,8 +154,10 @@ def _more(app: Application, config: SimulationConfig) -> None:
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]
         try:
-            submitting.button(app, submitting.missing(app, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds")
-            submitting.button(app, submitting.missing(app, noises), "of all σ of the slider", key="noises")
+            submitting.button(
+                app, submitting.missing(app, seeds), f"of seeds {config.seed} to {config.seed + SEEDS - 1}", key="seeds"
+            )
+            submitting.button(app, submitting.missing(app, noises), "of all σ on the slider", key="noises")
             submitting.again(app, [config], "this configuration", key="again")
         except EpsilonError as error:
             st.caption(address.plain(str(error)))

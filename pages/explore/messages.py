@@ -83,7 +83,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     else:
         text = f"{start}: recall {percent(test.recall)}, precision {percent(test.precision)}, F1\u00a0{f1_text(test)}."
     if reference and not math.isinf(privacy.epsilon):
-        text += f" Without privacy: {reference.f1:.2f}."
+        text += f" Without privacy: F1\u00a0{reference.f1:.2f}."
     return text
 
 
@@ -166,7 +166,7 @@ def travelled(last: FederatedRound) -> str:
     if last.failed:
         names = ", ".join(str(client + 1) for client in last.failed)
         failed = f" Excluded from the last round, since their weights were not finite: client {names}."
-    drift = f" (distance from their mean, L2, root mean square: {last.drift:.3g})" if last.update_norms else ""
+    drift = f" (root mean square of their L2 distances from the mean: {last.drift:.3g})" if last.update_norms else ""
     return (
         f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "
         f"clients{drift}. Sent so far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} to the "
@@ -233,14 +233,14 @@ def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         return (
             "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person named "
-            "in k sentences: the ε of all k can be more than k times this one."
+            "in k sentences: the ε of all k sentences can be more than k times this ε."
         )
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 
 
 WORST_PERSON = (
-    "Group privacy at the same δ: all these sentences are added or removed. In the worst case all their gradients "
-    "point in one direction, each with the clip norm."
+    "This ε is group privacy at the same δ: all these sentences are added or removed together. It covers the worst "
+    "case: all their gradients have the clip norm and the same direction."
 )
 WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds for sentences at one client or at several."
 
@@ -286,8 +286,8 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     """Return the measurements of a noise check, its result and its limits, in paragraphs."""
     rows = [f"| {name} | {measured} | {planned} |" for name, measured, planned in check_rows(check)]
     paragraphs = [
-        "A training that adds no noise looks the same to its user. So the noise was not read from the settings, but "
-        f"measured on the weights, before and after each of {check.steps:,} steps.",
+        "Training without noise looks the same to its user. So the check does not rely on the settings. It measures "
+        f"the noise on the weights, before and after each of {check.steps:,} steps.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:
@@ -298,7 +298,9 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     if check.failed:
         paragraphs.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):
-        paragraphs.append("All statistics are within their tolerance. A correct run fails less than once in a million.")
+        paragraphs.append(
+            "All statistics are within their tolerance. A correct run fails with a probability below one in a million."
+        )
     if less := looked_less(check):
         paragraphs.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
@@ -310,7 +312,7 @@ def estimate(found: Estimate) -> str:
     about = f"about {duration(found.seconds)}"
     if found.machine:
         return f"{about} on another machine ({found.machine})"
-    between = f", between {duration(found.least)} and {duration(found.most)}"
+    between = f" ({duration(found.least)} to {duration(found.most)})"
     return about + (between if found.most > 1.25 * found.least else "")
 
 

@@ -24,15 +24,16 @@ def upload(app: Application) -> None:
     state = st.session_state
     if not session.can_run():
         return
-    visibility = "**All users of this dashboard** see it and its runs until it is deleted"
+    visibility = "**All users of this dashboard** see the corpus and its runs until it is deleted"
     if app.user:
-        visibility = "Only you and the admins see it until you share it"
+        visibility = "Only you and the admins see the corpus until you share it"
     with st.popover("Upload a corpus", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "**Column file**: one token per line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line "
-            "between sentences. **Zip**: column files called train, test and, optionally, dev, or brat's .txt and "
-            ".ann files. **.rel file**, such as DRUG-AE.rel. A corpus without a split is split 80 / 10 / 10 into "
-            f"training, validation and test sets. It is stored in the data folder of this server. {visibility}."
+            "between sentences. **Zip**: either column files called train, test and (optionally) dev, or the .txt and "
+            ".ann files of brat. **.rel file**, such as DRUG-AE.rel. A corpus without a split is split into training, "
+            "validation and test sets (80 / 10 / 10 %). This server stores the corpus in its data folder. "
+            f"{visibility}."
         )
         file = st.file_uploader("Column file, .rel file or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):

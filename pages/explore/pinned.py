@@ -56,5 +56,5 @@ def sentence(pinned: Run, run: Run | None) -> str:
     ]
     if run.final and run.final.test:
         difference = run.final.test.f1 - test.f1
-        text += f"; this run: {'−' if difference < 0 else '+'}{abs(difference):.3f}"
+        text += f"; F1 difference of this run: {'−' if difference < 0 else '+'}{abs(difference):.3f}"
     return f"{text}. " + (f"Changed: {'; '.join(changes)}." if changes else "Both have the same configuration.")

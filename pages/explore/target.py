@@ -29,7 +29,7 @@ def ask(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
         format="%g",
         on_change=_set_noise,
         args=(app, chosen),
-        help="Enter an ε to set the noise multiplier: the smallest σ with at most this ε. All other values stay.",
+        help="Sets the noise multiplier to the smallest σ whose ε is at most this value. Other values do not change.",
     )
     if problem := st.session_state.pop(_ERROR, None):
         st.error(address.plain(problem), icon=":material/error:")

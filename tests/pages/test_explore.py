@@ -279,7 +279,7 @@ def test_pinned_configuration_is_compared_with_the_current_one(page):
     interval = f1_text(first.final.test, 3).replace("\u00a0", " ").replace("\u2060", "")
     assert interval.startswith(f"{before:.3f} (95 %: ")
     assert f"Pinned: F1 {interval} at" in text
-    assert f"at ε = 1.51; this run: −{before - after:.3f}. Changed: σ 1 → 2." in text
+    assert f"at ε = 1.51; F1 difference of this run: −{before - after:.3f}. Changed: σ 1 → 2." in text
     test.button(key="pin").click().run()
     test.button(key="unpin").click().run()
     test.select_slider(key="noise_multiplier").set_value(1.0).run()
@@ -309,7 +309,7 @@ def test_landing_page_shows_the_published_run(page):
     run, test = published_run(SimulationConfig()), page()
     text = texts(test.markdown)
     assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in text
-    assert "Without privacy: 0.50" in text
+    assert "Without privacy: F1 0.50" in text
     day = datetime.fromisoformat(run.provenance.created)
     assert f"Published result of {day.day} {day:%B %Y}" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
@@ -321,10 +321,10 @@ def test_landing_page_shows_the_published_run(page):
 
 def test_noise_check_lists_its_measurements(page):
     text = texts(page().markdown)
-    assert "measured on the weights, before and after each of 1,375 steps" in text
+    assert "measures the noise on the weights, before and after each of 1,375 steps" in text
     assert "| Noise on each weight, σ · C | 1.49" in text or "| Noise on each weight, σ · C | 1.5" in text
     assert "Limits of the check" in text
-    assert "measured on the weights" not in texts(page(noise_multiplier="0").markdown)
+    assert "measures the noise on the weights" not in texts(page(noise_multiplier="0").markdown)
 
 
 def test_crf_can_be_selected(page):
@@ -521,7 +521,7 @@ class TestOlderEngine:
         text = texts(page(engine_5_settings).markdown)
         assert "Engine 5 checked" in text
         assert "batches above 64 sentences" in text
-        assert "once in a million" not in text
+        assert "one in a million" not in text
 
 
 def test_broken_published_file_is_skipped_with_a_warning(page, published_settings, tmp_path):

@@ -295,7 +295,7 @@ class TestNoiseCheck:
         assert cells(table_text, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
         assert cells(table_text, "largest difference") == ["0.00012 clip norms", "0"]
         assert figures(row(table_text, "largest difference")[0]) == ["6", "4"]
-        assert "once in a million" in table_text
+        assert "one in a million" in table_text
         assert "clipping at 6 of 55 steps" in table_text
         assert "engine 5" not in table_text
         lines = "\n".join(check_lines(CLOSE))
@@ -311,7 +311,7 @@ class TestNoiseCheck:
         for text in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):
             assert "not on all weights" in text
             assert "batches above 64 sentences" in text
-            assert "once in a million" not in text
+            assert "one in a million" not in text
 
     def test_client_level_check_states_its_limits(self):
         table_text = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
@@ -409,7 +409,8 @@ class TestUtilityChart:
 
     def test_hover_text_has_all_values(self):
         text = self.trace(self.chart(self.LIVE), "F1, this run").text[0]
-        for part in ("ε = 0.5", "P 0.6", "R 0.5", "F1 0.545", "step 1 of 9", "loss 1.5", "clipped 25%"):
+        scores = ("precision 0.6", "recall 0.5", "F1 0.545")
+        for part in ("ε = 0.5", *scores, "step 1 of 9", "loss 1.5", "clipped gradients 25%"):
             assert part in text
 
     def test_metrics_differ_in_symbol_and_dash(self):
