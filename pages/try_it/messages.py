@@ -63,7 +63,9 @@ def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
     if known is None:
         return found
     staying = len(left(text, known, tagged.entities))
-    return f"{found}. Of {len(known):,} entities in the text, {staying:,} stay ({_share(staying, known)})"
+    return (
+        f"{found}. Of {len(known):,} entities in the text, {staying:,} stay after redaction ({_share(staying, known)})"
+    )
 
 
 def _notes(offer: AvailableModel) -> list[str]:
@@ -94,7 +96,7 @@ def answer_line(text: str, results: Mapping[str, Tagged], known: Sequence[Entity
     listed = f"{', '.join(most)} and {last}" if most else last
     if known is None:
         return f"Entities found: {listed}."
-    return f"Entities that stay in the text, of {len(known):,}: {listed}."
+    return f"Entities that stay in the redacted text, of {len(known):,}: {listed}."
 
 
 def _short(name: str) -> str:
@@ -106,7 +108,7 @@ def legend(known: bool) -> str:
     """Return the explanation of the markers in the panels."""
     missed = "missed by this model" if known else "missed by this model but found by another"
     return (
-        f"Dashed: entities {missed}. **A missed entity stays in the text.** "
+        f"Dashed: entities {missed}. **A missed entity stays in the redacted text.** "
         "Point at a word to see the model's tag and confidence."
     )
 

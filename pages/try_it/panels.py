@@ -70,7 +70,7 @@ def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
         body = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
     notes = "".join(f'<p class="try-note">{html.escape(note)}</p>' for note in panel.notes)
     if panel.ledger:
-        notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">Assumptions of its ε</a></p>'
+        notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">Assumptions of this ε</a></p>'
     return (
         f'<section class="try-panel"><h4>{html.escape(panel.title)}</h4><p>{html.escape(panel.facts)}</p>'
         f"{body}{notes}</section>"
@@ -122,5 +122,5 @@ def _tokens(text: str, tagged: Tagged, first: int, last: int) -> str:
 
 def _missed_text(name: Name) -> str:
     if not name.by:
-        return f"{name.entity.type}, missed: it stays in the text"
-    return f"{name.entity.type} for {', '.join(name.by)}; missed here: it stays in the text"
+        return f"{name.entity.type}, missed: it stays in the redacted text"
+    return f"{name.entity.type}, found by: {', '.join(name.by)}. This model misses it, so it stays in the redacted text"

@@ -9,7 +9,7 @@ from engine.tagging.entities import Tagged
 from engine.tagging.redaction import REPLACEMENTS, redact
 from pages.shared import downloads
 
-_TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "black squares"}
+_TITLES = {"type": "entity type", "pseudonym": "pseudonym", "mask": "black squares"}
 
 
 def show(text: str, tagged: Mapping[str, Tagged]) -> None:
@@ -28,9 +28,9 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
     new = redact(text, tagged[which].entities, replace)
     st.code(new.text, language=None, wrap_lines=True, height=260)
     with st.container(horizontal=True):
-        downloads.button("Text", lambda: new.text, "redacted.txt", "text/plain", icon=":material/description:")
+        downloads.button("Download text", lambda: new.text, "redacted.txt", "text/plain", icon=":material/description:")
         downloads.button(
-            "JSON with offsets",
+            "Download JSON with offsets",
             lambda: json.dumps(new.fields, ensure_ascii=False, indent=1),
             "redacted.json",
             "application/json",

@@ -29,7 +29,7 @@ def read_texts(page: Page) -> list[str]:
 def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     page.goto(dashboard + "try")
     expect(page.locator(".try-panel")).to_have_count(5, timeout=SECONDS)
-    assert "stay in the text" in answer(page)
+    assert "stay in the redacted text" in answer(page)
     page.get_by_role("combobox", name="Text").click()
     page.get_by_role("option", name="A text of my own").click()
     wait_for(lambda: answer(page).startswith("Tag a text"))
@@ -50,7 +50,7 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     expect(page.get_by_test_id("stCode")).to_have_count(1)
     expect(redacted).not_to_contain_text("Merkel")
     with page.expect_download() as download:
-        page.get_by_role("button", name="JSON with offsets").click()
+        page.get_by_role("button", name="Download JSON with offsets").click()
     fields = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
     assert len(fields["text"]) == len(TEXT)
     first = fields["entities"][0]

@@ -127,9 +127,9 @@ def test_example_is_tagged_at_every_epsilon_with_missed_entities(page, tagging_c
     assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
-    assert f"Entities that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in texts(page.markdown)
+    assert f"Entities that stay in the redacted text, of {len(FIRST.names)}: {staying} at ε = ∞" in texts(page.markdown)
     assert "not a certified anonymiser" in texts(page.info)
-    assert "A missed entity stays in the text" in texts(page.caption)
+    assert "A missed entity stays in the redacted text" in texts(page.caption)
     assert tagging_calls == [(FIRST.text, tagging_calls[0][1])]
     assert len(tagging_calls[0][1]) == 5
 
@@ -154,7 +154,7 @@ def test_redaction_replaces_found_entities(page):
     assert FIRST.text[FIRST.names[-1].start : FIRST.names[-1].end] in page.code[0].value
     page.button_group(key="try_replace").set_value("pseudonym").run()
     assert "[PER]" not in page.code[0].value
-    assert {each.label for each in page.get("download_button")} == {"Text", "JSON with offsets"}
+    assert {each.label for each in page.get("download_button")} == {"Download text", "Download JSON with offsets"}
 
 
 def test_own_text_is_tagged(page, tagging_calls):
