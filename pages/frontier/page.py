@@ -45,15 +45,17 @@ show(
     chart.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=answer
 )
 st.caption(
-    "Each circle is a configuration with all its seeds. A line joins the Pareto-optimal ones: no other has a higher F1 "
-    "at the same or a smaller ε. Lines by number of clients show federated runs; there each client spends that ε on "
-    "its own data. Only runs with sentence-level privacy and Poisson sampling are compared. Click a point to open its "
-    "configuration in Explore. To find settings that reach a given score, use the [Planner](./planner)."
+    "Each circle is a configuration, with the mean F1 over its seeds. A line joins the Pareto-optimal configurations: "
+    "no other configuration has a higher F1 at the same or a smaller ε. The lines *5 clients* and *20 clients* show "
+    "federated runs: each client spends this ε on its own data. Only runs with sentence-level privacy and Poisson "
+    "sampling are compared. Click a point to open its configuration in Explore. To find settings that reach a given "
+    "score, use the [Planner](./planner)."
 )
 seeded_noise_notice.caption()
 if not by_tokens:
     st.caption(
-        f"The paper reports token-level scores. Choose “{METRICS['published']}” to see them at our recomputed ε."
+        "The paper (Jana and Biemann 2021) reports token-level scores. Choose "
+        f"“{METRICS['published']}” to see them at our recomputed ε."
     )
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})
 tables.older(

@@ -28,8 +28,8 @@ left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
 st.caption(
     "From left to right each step adds one setting to the step before. Everything but the training sentences is "
-    "public. The last step also assumes labelled public NER data: its language model was fine-tuned on Wikigold, and "
-    "spaCy's NER model was trained on OntoNotes."
+    "public. The last step also assumes public NER data with labels. It uses a language model that was fine-tuned on "
+    "Wikigold, and spaCy's NER model, which was trained on OntoNotes."
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(
@@ -38,7 +38,8 @@ epsilon = st.segmented_control(
 tables.show(
     ablation.rows(steps, epsilon),
     {
-        "gain": tables.number(format="%+.3f"),
+        "gain": tables.number("F1 gain", format="%+.3f"),
+        "why": st.column_config.TextColumn("explanation"),
         "seconds": tables.number(
             format="%.0f", help="Wall time of the fastest run. Runs in parallel with others take longer."
         ),
