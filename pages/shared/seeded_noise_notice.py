@@ -3,9 +3,9 @@
 import streamlit as st
 
 SEEDED = (
-    "By default noise is seeded, so that runs are reproducible. The seed is public, so a seeded model is not "
-    "protected: its ε holds for the same training with secret keys. To release a model, set *Noise source* to "
-    "*System* (*Advanced* on [Explore](/))."
+    "By default the noise comes from a public seed, so that runs are reproducible. Such a model is not protected: its "
+    "ε holds for the same training with secret noise keys. To release a model, set *Noise source* to *System* "
+    "(*Advanced* on [Explore](/))."
 )
 
 

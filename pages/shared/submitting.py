@@ -36,7 +36,7 @@ def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, 
     if not configs:
         st.caption(f"All runs {what} are finished or queued.")
     elif st.button(
-        f"Start missing runs {what} ({len(configs):,})",
+        f"Start missing runs {what} ({_plural(configs)})",
         icon=":material/play_arrow:",
         key=key,
         disabled=not session.can_run(),

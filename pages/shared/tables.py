@@ -13,7 +13,7 @@ from pages.shared.metrics import INTERVAL
 
 number = st.column_config.NumberColumn
 INTERVAL_COLUMN = st.column_config.TextColumn(
-    help="95 % confidence interval of F1 over test sentences, for one model of this configuration."
+    "95 % CI", help="95 % confidence interval of F1 over test sentences, for one model of this configuration."
 )
 REPORT_COLUMN = st.column_config.LinkColumn(display_text="Report")
 LEDGER_COLUMN = st.column_config.LinkColumn("assumptions", display_text="Assumptions")

@@ -370,7 +370,7 @@ def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
     page.get_by_text("Run more seeds or σ").click()
-    page.get_by_role("button", name="Start missing runs of 5 seeds").click()
+    page.get_by_role("button", name="Start missing runs of seeds").click()
     wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))
     wait_for(lambda: "5 seeds (0, 1, 2, 3, 4): F1" in page.inner_text("body"), 300)
     wait_for(lambda: answer(page).startswith("At ε = "))

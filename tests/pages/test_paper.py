@@ -28,8 +28,8 @@ def test_reported_scores_are_shown_before_any_run(open_page):
     assert text.count("The paper's conclusion") == 6
     assert "No run of this table is finished yet" in text
     labels = [button.label for button in empty.button]
-    assert "Start missing runs of this table (10)" in labels
-    assert "Start missing runs of this table (5)" in labels  # the five rows of table 4 are one run
+    assert "Start missing runs of this table (10 runs)" in labels
+    assert "Start missing runs of this table (5 runs)" in labels  # the five rows of table 4 are one run
 
 
 def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings, monkeypatch):
