@@ -195,16 +195,16 @@ LESSON = Lesson(
     about="Recover words from the update that a device sends, and watch federated averaging live.",
     question=(
         "A phone learns from two sentences of its owner. The sentences never leave the phone: it sends **a gradient** "
-        "of 322,609 numbers, in which no word is visible. The server is honest but curious, and it has a dictionary. "
-        "Of 100 words that are both in such sentences and in the dictionary, how many can the server recover?"
+        "of 322,609 numbers, in which no word is visible. The server is honest but curious and has a dictionary. "
+        "Of 100 dictionary words in such sentences, how many can the server recover?"
     ),
     guess=Guess(label="Words recovered, of 100", low=0, high=100, step=5),
     show=show,
     words=(
-        "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no other "
-        "words. Clipping and more steps change the factors of this sum, not its words. Noise hides the words. So does "
-        "a sum over so many words that any result is possible. A device that never charges on Wi-Fi takes no part. It "
-        "reveals nothing, but gets a model trained for others."
+        "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no others. "
+        "Clipping and more steps change the factors of this sum, not its words. Noise hides the words. So does a sum "
+        "over so many words that any result is possible. A device that never charges on Wi-Fi reveals nothing, but "
+        "gets a model trained for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "

@@ -133,7 +133,7 @@ LESSON = Lesson(
     words=(
         "The tagger still learns: the noise changes direction at each step and cancels out, while the signal adds up. "
         "Clipping bounds the effect of one sentence, noise hides it, and sampling is random. ε holds only with all "
-        "three. More weights add noise, and larger batches add signal."
+        "three. More weights add noise; larger batches add signal."
     ),
     simplifies=(
         "A primer may say: *noise is added to the data*. DP-SGD does not change the sentences. It adds noise to the "
