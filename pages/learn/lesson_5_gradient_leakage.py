@@ -174,7 +174,7 @@ def _sentences(reading: Reading) -> None:
     more = f" {hidden} more sentences are not shown." if hidden else ""
     st.caption(
         f"{whose}Framed words are recovered, dotted words are not. Other words are in no public dictionary.{more} Open "
-        "symbols in the chart: guesses of frequent words, without the update."
+        "symbols in the chart: guesses without the update."
     )
 
 
@@ -202,9 +202,9 @@ LESSON = Lesson(
     show=show,
     words=(
         "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no others. "
-        "Clipping and more steps change the factors of this sum, not its words. Noise hides the words. So does a sum "
-        "over so many words that any result is possible. A device that never charges on Wi-Fi reveals nothing, but "
-        "gets a model trained for others."
+        "Clipping and more steps change its factors, not its words. Noise hides them, as does a sum over so many words "
+        "that any result is possible. A device that never charges on Wi-Fi reveals nothing, but gets a model trained "
+        "for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "

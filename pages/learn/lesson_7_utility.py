@@ -49,9 +49,7 @@ def show(guess: float | None) -> None:
         if points:
             draw(picture(points, epsilon, guess, view), key="l7_price", label=headline)
             seeds = " to ".join(f"{count}" for count in sorted({point.seeds for point in points}))
-            st.caption(
-                f"Test set, entity-level (strict), means over {seeds} seeds. Click a point to open it in Explore."
-            )
+            st.caption(f"Test set, entity-level (strict), means over {seeds} seeds. Click a point to open Explore.")
 
 
 def answer(points: Sequence[Point], epsilon: float) -> str:
@@ -80,9 +78,9 @@ def guarantee(epsilon: float) -> str:
     certainty = 100 * bounds(epsilon, 0.5)[1]
     digits = max(0, math.ceil(-math.log10(100 - certainty)))
     return (
-        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}. An attacker is first 50 % certain that your sentence was used. "
-        f"The tagger makes the attacker at most {certainty:.{digits}f} % certain, whatever else the attacker knows "
-        "(except with probability δ = 1 in 100,000)."
+        f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}. An attacker who is 50 % certain that your sentence was used "
+        f"becomes at most {certainty:.{digits}f} % certain, whatever else they know (except with probability δ = 1 in "
+        "100,000)."
     )
 
 
@@ -160,7 +158,7 @@ LESSON = Lesson(
     show=show,
     words=(
         "At each ε both curves have the same guarantee. The recommended settings use public knowledge, few weights and "
-        "large batches. The paper's settings train a whole LSTM on private sentences alone. Which ε would you accept "
+        "large batches. The paper's settings train an LSTM on private sentences alone. Which ε would you accept "
         "if ten sentences were yours?"
     ),
     simplifies=(

@@ -126,9 +126,9 @@ def sum_and_noise(step: Step, price: Price, guess: float | None) -> View:
     )
     rate = TrainingConfig().learning_rate
     caption = (
-        f"The arrows are to scale. Lengths are L2 norms over all {step.size:,} weights. The update is the dashed arrow "
-        f"× {rate:g} (learning rate) ÷ {step.setting.batch_size:,} (batch size). Its length is {_length(step.moved)}, "
-        f"that of the weights {_length(step.weights)}."
+        f"Arrows are to scale. Lengths are L2 norms over all {step.size:,} weights. The update (dashed arrow × "
+        f"learning rate {rate:g} ÷ batch size {step.setting.batch_size:,}) has a length of {_length(step.moved)}, the "
+        f"weights {_length(step.weights)}."
     )
     return headline, figure, caption
 
@@ -229,8 +229,8 @@ def _all_steps_caption(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     ratios = [np.sqrt(price.steps) / price.times for price in (now, best)]
     factor = round(best.steps * best.batch_size / (now.steps * now.batch_size))
     return (
-        "Each point is one σ. If the sums of all steps had the same direction, the signal-to-noise ratio of the whole "
-        f"training would be {ratios[0]:.2g} with your choice. With the larger batches it would be {ratios[1]:.2g}, "
+        "Each point is one σ. If all steps had the same direction, their signal-to-noise ratio would be "
+        f"{ratios[0]:.2g} with your choice and {ratios[1]:.2g} with larger batches, "
         f"{f'with {factor} times the' if factor > 1 else 'with no more'} sentences read."
     )
 
