@@ -130,7 +130,7 @@ SPENT = PrivacySpent(epsilon=0.734, delta=1e-5, rdp_epsilon=1.03)
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
-        (Estimate(40, 10, 123), "about 40 s, between 10 s and 2 min"),
+        (Estimate(40, 10, 123), "about 40 s (10 s to 2 min)"),
         (Estimate(40, 38, 42), "about 40 s"),
         (Estimate(400, 400, 400, "a Xeon, 64 cores"), "about 7 min on another machine (a Xeon, 64 cores)"),
     ],
@@ -152,7 +152,7 @@ class TestMessages:
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(64, 90, 100))
         text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
         assert figures(text) == ["0.734", "1e-5", "64 %", "71 %", "0.67", "95 %", "0.57", "0.76", "0.82"]
-        assert re.findall("ε|δ|F1", text) == ["ε", "δ", "F1"]
+        assert re.findall("ε|δ|F1", text) == ["ε", "δ", "F1", "F1"]
 
     def test_answer_notes_few_entities(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(36, 36, 36))

@@ -57,7 +57,7 @@ class TestPanels:
     def test_missed_entity_is_labelled(self):
         found = panels.marked("Ann met Rosa", spaced("Ann met Rosa"), [Name(Entity(8, 12, "PER"))], panels.COLOURS)
         assert "<small>missed</small>" in found
-        assert "stays in the text" in found
+        assert "stays in the redacted text" in found
 
     def test_each_word_has_its_probability(self):
         found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), panels.COLOURS)
@@ -123,7 +123,7 @@ def test_example_is_tagged_at_every_epsilon_with_missed_entities(page, tagging_c
     for title in ("ε = ∞, no privacy", "ε = 8", "ε = 3", "ε = 1", "ε = 0.76, paper settings"):
         assert f"<h4>{html.escape(title)}</h4>" in found
     staying = len(FIRST.names) - len(FIRST.names) // 2
-    assert found.count(f"{staying} stay ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
+    assert found.count(f"{staying} stay after redaction ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
     assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
