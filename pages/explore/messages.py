@@ -197,11 +197,10 @@ def promise(privacy: PrivacySpent) -> list[str]:
         ]
     # Hypothesis testing view (Wasserman and Zhou 2010; Kairouz et al. 2015): an attacker with a prior of 1/2 is right
     # with probability at most e^ε / (1 + e^ε), ignoring δ.
-    sure = 1 / (1 + math.exp(-privacy.epsilon))
     paragraphs = [
         f"An attacker has the trained weights, {_attack(privacy)} "
         f"A random guess is right half the time. With {_unbroken('ε', epsilon_text(privacy.epsilon))} the attacker is "
-        f"right at most {percent(sure)} of the time, except with probability "
+        f"right at most {right_text(privacy.epsilon)} of the time, except with probability "
         f"{_unbroken('δ', delta_text(privacy.delta))}.",
         _adjacency(privacy),
     ]

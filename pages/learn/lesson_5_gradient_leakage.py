@@ -212,7 +212,7 @@ LESSON = Lesson(
         "in a public dictionary. Noise and secure aggregation can hide them, and federated learning can use both. *99 "
         "% recovered* was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the "
         "words, by linear algebra, but without their order. Words that share a vector are recovered as a group. With σ "
-        "near 1 this attack recovers nothing. That does not prove that every attack fails; ε does."
+        "near 1 this attack recovers nothing. That does not prove that every attack fails; ε bounds every attack."
     ),
     note=(
         "**Sources.** H. B. McMahan et al. 2017 (federated averaging); L. Zhu, Z. Liu and S. Han 2019 (*Deep Leakage "
