@@ -19,7 +19,7 @@ from pages.shared.plotly_component import show as show_chart
 
 POLL_SECONDS = 1.0
 SEEDS = 5
-"""Number of seeds that *Run more seeds or σ* starts."""
+"""Number of seeds that *Vary seed or σ* starts."""
 
 
 def show(app: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
@@ -149,7 +149,7 @@ def _guarantee(app: Application, run: Run | None, preview: Preview, config: Simu
 
 def _more(app: Application, config: SimulationConfig) -> None:
     """Show the buttons that start runs with other seeds or noise multipliers, and that rerun this run."""
-    with st.popover("Run more seeds or σ", type="tertiary", icon=":material/library_add:"):
+    with st.popover("Vary seed or σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("Run several seeds to estimate the variance, or all noise multipliers for the whole curve.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]

@@ -369,7 +369,7 @@ def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
     page.wait_for_selector("h3")
     assert "privacy cost: ε" in answer(page)
-    page.get_by_text("Run more seeds or σ").click()
+    page.get_by_text("Vary seed or σ").click()
     page.get_by_role("button", name="Start missing runs of seeds").click()
     wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))
     wait_for(lambda: "5 seeds (0, 1, 2, 3, 4): F1" in page.inner_text("body"), 300)
