@@ -182,8 +182,7 @@ def _plain(value: Any) -> str:
 
 def _view(app: Application) -> None:
     found = pagination.searched_runs(app)
-    scope = pagination.scope(found, app.queries.count()) or ("Runs: " if found else "")
-    st.markdown(f"### {scope}{summary(found)}")
+    st.markdown(f"### {pagination.scope(found, app.queries.count()) or ('Runs: ' if found else '')}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input(
         "Search runs",
@@ -271,9 +270,7 @@ def _downloads(listed: Sequence[Overview]) -> None:
                 kind,
                 icon=":material/download:",
             )
-        st.caption(
-            "The files contain these runs with all fields. To export them to MLflow, use `python -m engine export`."
-        )
+        st.caption("The files contain all fields of these runs. For MLflow, use `python -m engine export`.")
 
 
 def _content(listed: Sequence[Overview], ending: str) -> bytes:

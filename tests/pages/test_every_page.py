@@ -105,7 +105,7 @@ def check_tables(page, test, app):
 
 
 def test_caption_on_seeded_noise_denies_protection():
-    assert "model is not protected" in SEEDED
+    assert "Such a model is not protected" in SEEDED
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "account"])
