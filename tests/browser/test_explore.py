@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
 from engine import setup_status
-from engine.config import PrivacyConfig
 from engine.setup_status import Progress
 from tests.browser.driving import (
     ROOT,
@@ -200,14 +199,6 @@ def test_compare_draws_its_charts_at_each_visit(page, dashboard):
         wait_for(lambda: address(page) == dashboard and answer(page).startswith("At ε"))
 
 
-def test_federation_preview_lists_clients(page, dashboard):
-    open_page(page, dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
-    assert "privacy cost: ε" in answer(page)
-    page.get_by_role("tab", name="Clients").click()
-    wait_for(lambda: "10 clients with" in page.inner_text("body"))
-    assert PrivacyConfig().kind.note in page.inner_text("body")
-
-
 def test_landing_page_shows_a_published_run(page, dashboard):
     page.goto(dashboard)
     page.wait_for_selector("h3")
@@ -374,25 +365,6 @@ def test_several_seeds_are_shown_from_click_to_result(page, dashboard):
     wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))
     wait_for(lambda: "5 seeds (0, 1, 2, 3, 4): F1" in page.inner_text("body"), 300)
     wait_for(lambda: answer(page).startswith("At ε = "))
-
-
-def test_invalid_upload_shows_an_error(page, dashboard, tmp_path):
-    notes = tmp_path / "bad.conll"
-    notes.write_text("one\ntwo\n")
-    open_page(page, dashboard)
-    page.get_by_text("Upload a corpus").click()
-    page.set_input_files("input[type=file]", notes)
-    page.get_by_text("bad.conll has one column in line 1").wait_for()
-    assert answer(page).startswith("At ε = 1.51")
-
-
-def test_group_privacy_slider_changes_the_text_not_the_link(dashboard, page):
-    page.goto(dashboard)
-    page.get_by_text("What does this ε mean?").click()
-    page.get_by_text("A person named in 10 sentences").wait_for()
-    page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")
-    page.get_by_text("A person named in 11 sentences").wait_for()
-    assert "person_sentences" not in page.url
 
 
 SERVER = """

@@ -40,16 +40,6 @@ def test_first_visit_greets_once_and_links_to_the_lessons(page, dashboard):
     assert page.get_by_text("New here?").count() == 0
 
 
-def test_dismissed_greeting_does_not_return(page, dashboard):
-    page.goto(dashboard)
-    page.get_by_role("button", name="Dismiss").click()
-    expect(page.get_by_text("New here?")).to_have_count(0)
-    wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
-    page.reload()
-    wait_for(lambda: answer(page).startswith("At ε"))
-    assert page.get_by_text("New here?").count() == 0
-
-
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize(("number", "width"), PLAYED)
 def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, profile, number, width):

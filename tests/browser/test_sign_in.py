@@ -56,7 +56,7 @@ def opened(page: Page, address: str) -> Page:
 
 def test_pages_show_nothing_without_sign_in(profile, shared):
     page = profile().new_page()
-    for name in ("", "runs", "account", "budget", "report?run=0"):
+    for name in ("", "account", "report?run=0"):
         page.goto(shared + name)
         page.get_by_role("button", name="Sign in").wait_for()
         assert page.locator(".stApp a[href*='runs']").count() == 0

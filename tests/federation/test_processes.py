@@ -26,22 +26,25 @@ FIELDS = {
     "corpus": "synthetic",
     "hidden_size": 16,
     "clients": 3,
-    "rounds": 2,
     "epochs": 6.0,
     "batch_size": 16,
     "noise_multiplier": 0.3,
     "learning_rate": 1.0,
 }
 KILLED = 2
-"""Index of the client that is killed at the start of its training in the second and last round."""
+"""Index of the client that is killed at the start of its training in the last round."""
+ROUNDS = [1, pytest.param(2, marks=pytest.mark.nightly)]
+"""Numbers of rounds; all clients take part in the first of two. Each round starts a dozen processes."""
 
 
 class _WithKilledClient(Federation):
-    """A simulation in which the training of that client fails."""
+    """A simulation in which the training of that client fails in the last round."""
+
+    rounds: int
 
     def learner(self, visit):
         learner = super().learner(visit)
-        if visit.client == KILLED and visit.first:
+        if visit.client == KILLED and (visit.first or self.rounds == 1):
 
             def fail(step):
                 raise TrainingFailed("killed")
@@ -51,11 +54,13 @@ class _WithKilledClient(Federation):
         return learner
 
 
-def simulated(home):
+def simulated(home, rounds):
     """Return validation F1 after each round, and test F1 at the end."""
-    prepared = prepare(SimulationConfig.from_flat(FIELDS), Settings(home=home, data_dir=None, store_url="sqlite://"))
+    config = SimulationConfig.from_flat(FIELDS | {"rounds": rounds})
+    prepared = prepare(config, Settings(home=home, data_dir=None, store_url="sqlite://"))
     run, (side,) = prepared.run, prepared.sides
     run.__class__ = _WithKilledClient
+    run.rounds = rounds
     f1_by_round = [
         side.scores("validation", run.average.weights, lambda: None).f1
         for progress in run.train()
@@ -64,17 +69,22 @@ def simulated(home):
     return f1_by_round, side.scores("test", run.average.weights, lambda: None).f1
 
 
+@pytest.fixture(scope="module", params=ROUNDS)
+def rounds(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def finished(python, tmp_path_factory):
-    """Yield the server and clients of a finished run, whose client was killed after the charge of its second round."""
-    parties = Parties(python, tmp_path_factory.mktemp("federation"), FIELDS)
+def finished(python, tmp_path_factory, rounds):
+    """Yield the server and clients of a finished run, whose client was killed after the charge of its last round."""
+    parties = Parties(python, tmp_path_factory.mktemp("federation"), FIELDS | {"rounds": rounds})
     try:
         parties.agree(without={KILLED + 1})
         parties.begin()
         ledger = Ledger(parties.folder / f"hospital-{KILLED + 1}")
         until = time.monotonic() + 600
         while parties.running["server"].poll() is None and time.monotonic() < until:
-            if str(KILLED + 1) in parties.running and len(ledger.entries()) == 2:
+            if str(KILLED + 1) in parties.running and len(ledger.entries()) == rounds:
                 parties.end(str(KILLED + 1))
             time.sleep(0.02)
         assert parties.running["server"].poll() == 0, parties.logs()
@@ -83,21 +93,23 @@ def finished(python, tmp_path_factory):
         parties.end_all()
 
 
-def test_scores_equal_the_simulation_with_a_dropped_client(finished, tmp_path):
-    *rounds, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
-    expected, expected_test = simulated(tmp_path)
-    assert [record["clients"] for record in rounds] == [3, 2]
-    assert [record["f1"] for record in rounds] == pytest.approx(expected, abs=0.002)
+def test_scores_equal_the_simulation_with_a_dropped_client(finished, rounds, tmp_path):
+    *records, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
+    expected, expected_test = simulated(tmp_path, rounds)
+    assert [record["clients"] for record in records] == [3, 2][-rounds:]
+    assert [record["f1"] for record in records] == pytest.approx(expected, abs=0.002)
     assert test["f1"] == pytest.approx(expected_test, abs=0.002)
     assert expected_test > 0.1, "F1 is too low for a comparison"
 
 
-def test_each_client_including_the_killed_one_has_its_charges(finished):
+def test_each_client_including_the_killed_one_has_its_charges(finished, rounds):
     for number in (1, 2, 3):
         entries = Ledger(finished.folder / f"hospital-{number}").entries()
-        assert [entry.round for entry in entries] == [1, 2]
+        assert [entry.round for entry in entries] == list(range(1, rounds + 1))
         if number == KILLED + 1:  # it has sentences of the public corpus
-            assert 0 < entries[0].epsilon < entries[1].epsilon < math.inf
+            spent = [entry.epsilon for entry in entries]
+            assert spent == sorted({*spent}), "ε grows with each round"
+            assert 0 < spent[0] <= spent[-1] < math.inf
         else:  # all clients know the seed of the noise
             assert entries[0].epsilon == math.inf
     output = finished.verb("ledger", "1.toml")

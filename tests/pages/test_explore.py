@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.proto.RootContainer_pb2 import RootContainer
 
 from engine import corpus
-from engine.config import MINILM, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
+from engine.config import MINILM, PrivacyConfig, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
 from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
@@ -578,6 +578,14 @@ def test_failed_download_shows_an_error(page, monkeypatch):
     test = page(corpus="wikigold")
     next(button for button in test.button if button.label.startswith("Download corpus")).click().run()
     assert "the server answers 404" in texts(test.error)
+
+
+def test_clients_are_described_before_a_run(page):
+    test = page(corpus="synthetic", clients=10, partition="label-skew")
+    assert not test.exception
+    assert "Clients" in {tab.label for tab in test.tabs}
+    assert "10 clients with" in texts(test.caption)
+    assert PrivacyConfig().kind.note in texts(test.main.markdown) + texts(test.caption)
 
 
 class TestGroupPrivacy:
