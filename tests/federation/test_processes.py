@@ -58,7 +58,8 @@ def simulated(home, rounds):
     """Return validation F1 after each round, and test F1 at the end."""
     config = SimulationConfig.from_flat(FIELDS | {"rounds": rounds})
     prepared = prepare(config, Settings(home=home, data_dir=None, store_url="sqlite://"))
-    run, (side,) = prepared.run, prepared.sides
+    run: Any = prepared.run
+    (side,) = prepared.sides
     run.__class__ = _WithKilledClient
     run.rounds = rounds
     f1_by_round = [
