@@ -13,6 +13,8 @@ class MechanismKind:
     Attributes:
         name: Name in configurations. It never changes, since run identities depend on it.
         title: Label shown to users.
+        short: Name within the title of a run.
+        option_help: What it does, in the help of the command line.
         unit: What is clipped and sampled, "sentence" or "client".
         protected: The protected unit, described.
         neighbours: The adjacency: the difference between two indistinguishable data sets, described.
@@ -25,6 +27,8 @@ class MechanismKind:
 
     name: str
     title: str
+    short: str
+    option_help: str
     unit: str
     protected: str
     neighbours: str
@@ -54,6 +58,8 @@ _CLIENT = "one client, with all its sentences"
 DP_SGD = MechanismKind(
     name="dp-sgd",
     title="In each client's training (DP-SGD)",
+    short="DP-SGD",
+    option_help="each client adds noise at each step; protects a sentence",
     unit="sentence",
     protected="one labelled sentence",
     neighbours="add or remove one",
@@ -65,6 +71,8 @@ DP_SGD = MechanismKind(
 DP_FEDAVG = MechanismKind(
     name="dp-fedavg",
     title="By the server, on the sum (DP-FedAvg)",
+    short="DP-FedAvg",
+    option_help="the server adds noise to the sum of updates; protects a client",
     unit="client",
     protected=_CLIENT,
     neighbours="add or remove one",
@@ -78,6 +86,8 @@ DP_FEDAVG = MechanismKind(
 LOCAL = MechanismKind(
     name="local",
     title="By each client, on its update (local)",
+    short="noise added by each client",
+    option_help="each client adds noise to its update; protects it from the server too",
     unit="client",
     protected=_CLIENT,
     neighbours="replace all that one client has",
@@ -89,6 +99,8 @@ LOCAL = MechanismKind(
 SECURE_SUM = MechanismKind(
     name="secure-sum",
     title="By all clients together (secure aggregation)",
+    short="secure aggregation",
+    option_help="distributed noise with secure aggregation: the server sees only the sum",
     unit="client",
     protected=_CLIENT,
     neighbours="replace all that one client has",

@@ -97,16 +97,10 @@ class PrivacyConfig:
         metadata=Parameter(
             values=Choice(names=tuple(MECHANISMS)),
             label="Noise mechanism",
-            option_help="Privacy mechanism: dp-sgd (each client adds noise at each step; protects a sentence), "
-            "dp-fedavg (the server adds noise to the sum of updates; protects a client), local (each client adds noise "
-            "to its update; protects it from the server too) or secure-sum (distributed noise with secure aggregation: "
-            "the server sees only the sum).",
-            titles={
-                "dp-sgd": "DP-SGD",
-                "dp-fedavg": "DP-FedAvg",
-                "local": "noise added by each client",
-                "secure-sum": "secure aggregation",
-            },
+            option_help="Privacy mechanism: "
+            + ", ".join(f"{name} ({kind.option_help})" for name, kind in MECHANISMS.items())
+            + ".",
+            titles={name: kind.short for name, kind in MECHANISMS.items()},
             labels={name: kind.title for name, kind in MECHANISMS.items()},
             self_explanatory=True,
         ).metadata,

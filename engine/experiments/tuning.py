@@ -359,7 +359,7 @@ def _with(study: Study, trial: Trial, base: SimulationConfig) -> Study:
         study,
         best=recipes[winner.number] if winner else None,
         booked_basic=len(recipes) * study.epsilon,
-        booked_composed=accounting.pld_composition(plans, study.delta),
+        booked_composed=accounting.rdp_composition(plans, study.delta),
     )
 
 
@@ -382,6 +382,6 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
     recipes = _recipes(study, study.best)
     sentences = corpora.resolve(study.corpus, settings).train_sentences
     plans = [(PrivacyPlan.from_config(recipes[number], sentences), times) for number, times in runs.items()]
-    study = replace(study, released=runs, released_epsilon=rdp_filter.rdp_composition(plans, study.delta))
+    study = replace(study, released=runs, released_epsilon=rdp_filter.pld_composition(plans, study.delta))
     tuning_studies.write(study, settings.home)
     return study

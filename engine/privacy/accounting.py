@@ -157,7 +157,7 @@ def event_epsilon(event: Event, delta: float) -> float:
     return float(pld.distribution(event).get_epsilon_for_delta(delta))
 
 
-def pld_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
+def rdp_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
     """Return ε of the sequential composition of these plans on the same sentences, by Rényi accounting.
 
     The plans must be fixed beforehand. Where later settings depend on earlier results, see

@@ -1,6 +1,6 @@
 """Composition of several trainings on the same sentences.
 
-* Settings fixed beforehand, run one after another: privacy loss distributions are convolved (:func:`rdp_composition`).
+* Settings fixed beforehand, run one after another: privacy loss distributions are convolved (:func:`pld_composition`).
   The result is exact except for the grid's pessimistic rounding.
 * Settings that depend on earlier results: a *filter*. A total is fixed before the first training. Each training is
   admitted only if the sum of Rényi divergences stays within the total's capacity at one order. That order is also fixed
@@ -83,7 +83,7 @@ def _divergence(probability: float, sigma: float, order: float) -> float:
     return float(accountant.rdp[0])
 
 
-def rdp_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
+def pld_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
     """Return ε at ``delta`` of the composition of these plans, by privacy loss distributions.
 
     Args:

@@ -15,6 +15,8 @@ from federation.keys import make_client_keys
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = (1, 2, 3)
 """Client numbers."""
+SECONDS = 60
+"""Time that the server waits for a client: on a machine with other load, 40 s were too few for three at once."""
 
 
 def free_ports(number: int) -> list[int]:
@@ -70,7 +72,7 @@ class Parties:
 
     def _write_file(self, name: str, ports: list[int], client: str = "") -> None:
         settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self.fields.items())
-        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
+        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = {SECONDS}'
         (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
 
     def verb(self, verb: str, file: str) -> str:

@@ -26,7 +26,6 @@ FIELDS = {
     "corpus": "synthetic",
     "hidden_size": 16,
     "clients": 3,
-    "epochs": 6.0,
     "batch_size": 16,
     "noise_multiplier": 0.3,
     "learning_rate": 1.0,
@@ -35,6 +34,11 @@ KILLED = 2
 """Index of the client that is killed at the start of its training in the last round."""
 ROUNDS = [1, pytest.param(2, marks=pytest.mark.nightly)]
 """Numbers of rounds; all clients take part in the first of two. Each round starts a dozen processes."""
+
+
+def fields(rounds):
+    """Return the settings of a run with so many rounds."""
+    return FIELDS | {"rounds": rounds, "epochs": 3.0 * rounds}
 
 
 class _WithKilledClient(Federation):
@@ -56,7 +60,7 @@ class _WithKilledClient(Federation):
 
 def simulated(home, rounds):
     """Return validation F1 after each round, and test F1 at the end."""
-    config = SimulationConfig.from_flat(FIELDS | {"rounds": rounds})
+    config = SimulationConfig.from_flat(fields(rounds))
     prepared = prepare(config, Settings(home=home, data_dir=None, store_url="sqlite://"))
     run: Any = prepared.run
     (side,) = prepared.sides
@@ -78,7 +82,7 @@ def rounds(request):
 @pytest.fixture(scope="module")
 def finished(python, tmp_path_factory, rounds):
     """Yield the server and clients of a finished run, whose client was killed after the charge of its last round."""
-    parties = Parties(python, tmp_path_factory.mktemp("federation"), FIELDS | {"rounds": rounds})
+    parties = Parties(python, tmp_path_factory.mktemp("federation"), fields(rounds))
     try:
         parties.agree(without={KILLED + 1})
         parties.begin()

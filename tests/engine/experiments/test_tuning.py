@@ -393,15 +393,15 @@ def test_composition_of_plans_equals_that_of_their_steps():
         upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
         return 0.5 * math.erfc(-upper / math.sqrt(2)) - math.exp(epsilon) * 0.5 * math.erfc(-lower / math.sqrt(2))
 
-    exact = rdp_filter.rdp_composition([(plan, 2), (other, 1)], 1e-5)
+    exact = rdp_filter.pld_composition([(plan, 2), (other, 1)], 1e-5)
     assert delta(exact) <= 1e-5 <= delta(0.998 * exact)
     renyi = min(as_epsilon(order * mu**2 / 2, order) for order in ORDERS)
-    assert accounting.pld_composition([plan, plan, other], 1e-5) == pytest.approx(renyi, rel=1e-6)
-    assert accounting.pld_composition([], 1e-5) == rdp_filter.rdp_composition([(plan, 0)], 1e-5) == 0.0
+    assert accounting.rdp_composition([plan, plan, other], 1e-5) == pytest.approx(renyi, rel=1e-6)
+    assert accounting.rdp_composition([], 1e-5) == rdp_filter.pld_composition([(plan, 0)], 1e-5) == 0.0
     without_noise = dataclasses.replace(plan, noise_multiplier=0.0)
     assert (
-        accounting.pld_composition([without_noise], 1e-5)
-        == rdp_filter.rdp_composition([(without_noise, 1)], 1e-5)
+        accounting.rdp_composition([without_noise], 1e-5)
+        == rdp_filter.pld_composition([(without_noise, 1)], 1e-5)
         == math.inf
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.federated.accounting import divergence
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import RdpFilter, best_order_filter, rdp_composition
+from engine.privacy.rdp_filter import RdpFilter, best_order_filter, pld_composition
 from tests.engine.federated.test_costliest import PART, federation
 
 ORDER = 8.0
@@ -71,4 +71,4 @@ def test_admitted_runs_stay_within_the_total(runs):
         if rdp_filter.admits(charged, cost):
             charged += cost
             admitted.append((plan, 1))
-    assert rdp_composition(admitted, 1e-5) <= 2.0 + 1e-3
+    assert pld_composition(admitted, 1e-5) <= 2.0 + 1e-3

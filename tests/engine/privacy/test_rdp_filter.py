@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig
 from engine.privacy import pld, rdp_filter
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import RdpFilter, filter_for, rdp_composition
+from engine.privacy.rdp_filter import RdpFilter, filter_for, pld_composition
 
 DELTA = 1e-5
 
@@ -115,18 +115,18 @@ def test_composition_without_sampling_equals_gaussian() -> None:
     """μ² = Σ steps ÷ σ² (Dong, Roth and Su 2022)."""
     other = plan_of(50, 50, 8.0, 3)
     exact = gaussian_epsilon(math.sqrt(2 * 8 / 20**2 + 3 / 8**2), DELTA)
-    assert exact <= rdp_composition([(WHOLE, 2), (other, 1)], DELTA) <= exact + 2e-3
+    assert exact <= pld_composition([(WHOLE, 2), (other, 1)], DELTA) <= exact + 2e-3
     alone = gaussian_epsilon(math.sqrt(8) / 20, DELTA)
-    assert alone <= rdp_composition([(WHOLE, 1)], DELTA) <= alone + 2e-3
-    assert rdp_composition(
+    assert alone <= pld_composition([(WHOLE, 1)], DELTA) <= alone + 2e-3
+    assert pld_composition(
         [(WHOLE, 1), (dataclasses.replace(WHOLE, noise_multiplier=0.0), 0)], DELTA
-    ) == rdp_composition([(WHOLE, 1)], DELTA)
+    ) == pld_composition([(WHOLE, 1)], DELTA)
 
 
 def test_no_training_is_zero_and_no_noise_is_infinite() -> None:
     silent = dataclasses.replace(WHOLE, noise_multiplier=0.0)
-    assert rdp_composition([], DELTA) == rdp_composition([(WHOLE, 0)], DELTA) == 0.0
-    assert rdp_composition([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
+    assert pld_composition([], DELTA) == pld_composition([(WHOLE, 0)], DELTA) == 0.0
+    assert pld_composition([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_grid_width_depends_on_smallest_noise(
         return honest(1.0, 100.0, 1e-2)  # for speed
 
     monkeypatch.setattr(pld, "on_grid", recording)
-    rdp_composition([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
+    pld_composition([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
     assert asked == [(0.2, sigma, pytest.approx(width)) for sigma in sigmas]

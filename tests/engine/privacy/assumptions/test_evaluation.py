@@ -24,8 +24,8 @@ from engine.privacy.accounting import (
     event_epsilon,
     gaussian_epsilon,
     noise_multiplier_for,
-    pld_composition,
     privacy_spent,
+    rdp_composition,
 )
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
@@ -159,14 +159,14 @@ class TestPldComposition:
         orders = np.array(RdpAccountant()._orders)
         other = plan_of(10, 10, 8.0, 3)
         together = orders / 2 * (4 / 6**2 + 3 / 8**2)
-        assert pld_composition([WHOLE, other], DELTA) == pytest.approx(
+        assert rdp_composition([WHOLE, other], DELTA) == pytest.approx(
             rdp_privacy_accountant.compute_epsilon(orders, together, DELTA)[0]
         )
-        assert pld_composition([SAMPLED], DELTA) == epsilon(SAMPLED, 5, "rdp")
+        assert rdp_composition([SAMPLED], DELTA) == epsilon(SAMPLED, 5, "rdp")
 
     def test_empty_is_zero_and_plan_without_noise_is_infinite(self) -> None:
-        assert pld_composition([], DELTA) == 0.0
-        assert pld_composition([WHOLE, SILENT, WHOLE], DELTA) == math.inf
+        assert rdp_composition([], DELTA) == 0.0
+        assert rdp_composition([WHOLE, SILENT, WHOLE], DELTA) == math.inf
 
 
 class TestGaussian:
