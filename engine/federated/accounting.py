@@ -17,17 +17,7 @@ from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import RdpFilter
 from engine.records import PrivacySpent
-
-DISJOINT = "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds."
-APART = (
-    "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
-    "punctuation, were left out. Silos compare checksums to find them; ε is that of the worst-case silo."
-)
-PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
-JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
-EVERY_CLIENT = "Every client takes part in every round."
-OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
-PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
+from engine.records.assumption_texts import APART, DISJOINT, EVERY_CLIENT, JOINED, OWN_PARTS, PIECES, PUBLIC_CLIENTS
 
 
 def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
@@ -86,11 +76,11 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
             unit=plan.mechanism.protected,
             neighbouring=plan.mechanism.neighbours,
             accountant="exact",
-            assumptions=(plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC),
+            assumptions=(plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS),
         )
     privacy = accounting.privacy_spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
-    trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC)
+    trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS)
     return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
 
 

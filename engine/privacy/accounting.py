@@ -24,36 +24,12 @@ from engine.privacy import events
 from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
+from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-classic")
 CLASSIC_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
 LARGEST_NOISE_MULTIPLIER = 10_000.0
 """Upper end of the search for a noise multiplier; a configuration has the same limit."""
-
-POISSON = "Each step samples each sentence independently with the same probability (Poisson sampling). This run did so."
-SHUFFLE = (
-    "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
-    "batch by up to 2C and the last batch, into which it moves another sentence, by up to C, once an epoch. "
-    "If it starts a new batch, the corpus without it counts an empty batch, which consists of noise alone."
-)
-# pragma: allowlist nextline secret
-SECRET_SAMPLE = (
-    "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without noise."
-)
-SEEDED = (
-    "Simulation: the noise comes from a public seed. This tagger is not protected, since anyone who knows the "
-    "seed can subtract the noise."
-)
-SYSTEM = (
-    "The keys of noise and samples come from the operating system and are destroyed when the run finishes. A failed or "
-    "cancelled run keeps them until it is deleted, so that it can resume."
-)
-FLOATING = (
-    "Noise is drawn in floating point, so its last digits are not exactly normal (Mironov 2012). No δ is added for an "
-    "attack on the last digits of the weights."
-)
-FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
-PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
 
 
 def source(plan: PrivacyPlan) -> tuple[str, ...]:

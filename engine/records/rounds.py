@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from engine.records.assumption_texts import current
 from engine.records.scores import EntityScores
 
 
@@ -54,7 +55,7 @@ class PrivacySpent:
             fields |= {"poisson_epsilon": fields["epsilon"], "epsilon": unamplified, "rdp_epsilon": unamplified}
         for name in ("epsilon", "rdp_epsilon"):
             fields[name] = math.inf if fields[name] is None else float(fields[name])
-        fields["assumptions"] = tuple(fields["assumptions"])
+        fields["assumptions"] = tuple(map(current, fields["assumptions"]))
         return cls(**fields)
 
 

@@ -12,9 +12,9 @@ from engine.federated.fedavg import Progress
 from engine.federated.plan import FederatedPlan
 from engine.federated.secagg.aggregation_round import max_dropouts
 from engine.federated.server import Exchange
-from engine.privacy.accounting import FAILED_CHECK
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PlatformRecord, PrivacySpent, RoundRecord
+from engine.records.assumption_texts import FAILED_CHECK
 from engine.simulation.setup import ClientModel
 from engine.training.checkpoint import TrainingProgress
 from engine.training.dpsgd import StepStatistics

@@ -6,8 +6,8 @@ from dataclasses import replace
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.privacy.accounting import SEEDED
 from engine.privacy.assumptions import TITLES, at_least, epsilon, rows, waterfall, why
+from engine.records.assumption_texts import SEEDED
 from engine.reports.assumptions import ledger_epsilon, ledger_fields
 from engine.reports.numbers import delta_text, epsilon_text
 from pages.assumptions import charts

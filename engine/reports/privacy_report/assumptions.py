@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.privacy import accounting
-from engine.records import NoiseCheck
+from engine.records import NoiseCheck, assumption_texts
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
@@ -165,7 +164,10 @@ def _delta(evidence: Evidence) -> Assumption:
 def _source(evidence: Evidence) -> Assumption:
     name, config = HIDDEN_NOISE, evidence.run.config
     if config.privacy.noise_source == "system":
-        why = f"{accounting.SYSTEM} This report cannot show that the keys were not copied before they were destroyed."
+        why = (
+            f"{assumption_texts.SYSTEM} This report cannot show that the keys were not copied before they were "
+            "destroyed."
+        )
         return Assumption(name, Held.CLAIMED, why)
     why = f"The noise comes from seed {config.seed}, which is public. Anyone who knows the seed can subtract the noise."
     return Assumption(name, Held.NOT, f"{why} This model is not protected; a model trained with secret noise would be.")
@@ -229,4 +231,4 @@ def others_text(evidence: Evidence) -> str:
 
 
 def _floating() -> Assumption:
-    return Assumption(EXACT, Held.NOT, accounting.FLOATING)
+    return Assumption(EXACT, Held.NOT, assumption_texts.FLOATING)

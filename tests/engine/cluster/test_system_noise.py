@@ -16,8 +16,8 @@ from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
-from engine.privacy.accounting import SEEDED, SYSTEM
 from engine.records import Run, RunState
+from engine.records.assumption_texts import SEEDED, SYSTEM
 from engine.seeds import Secrets
 from engine.service import Application
 from engine.simulation.run import simulate

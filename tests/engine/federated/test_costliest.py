@@ -8,13 +8,13 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
-from engine.federated import accounting
 from engine.federated.accounting import event, max_cost_candidates, most_rounds, privacy_spent, training
 from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.privacy import accounting as central_accounting
 from engine.privacy import events
 from engine.privacy.assumptions.scenario import Part, Training
 from engine.privacy.plan import PrivacyPlan
+from engine.records import assumption_texts
 
 PART = PrivacyPlan(
     examples=400,
@@ -65,22 +65,22 @@ def test_the_smallest_shard_has_the_largest_epsilon() -> None:
     spent = privacy_spent(plan, 100, 1)
     assert spent.epsilon == central_accounting.epsilon(small, 50)
     assert spent.rdp_epsilon == central_accounting.epsilon(small, 50, "rdp")
-    assert spent.assumptions[-1] == accounting.DISJOINT
+    assert spent.assumptions[-1] == assumption_texts.DISJOINT
     assert spent.poisson_epsilon is None
     # Before the small client begins, only the large one has a cost.
     assert privacy_spent(plan, 30, 0).epsilon == central_accounting.epsilon(large, 30)
 
 
 def test_single_shards_and_runs_without_noise_do_not_assume_disjoint_shards() -> None:
-    assert accounting.DISJOINT not in privacy_spent(federation([PART]), 50, 1).assumptions
+    assert assumption_texts.DISJOINT not in privacy_spent(federation([PART]), 50, 1).assumptions
     without_noise = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
     assert privacy_spent(without_noise, 100, 1).epsilon == math.inf
     assert privacy_spent(without_noise, 100, 1).assumptions == ()
 
 
 def test_several_parts_of_a_client_are_an_assumption() -> None:
-    assert accounting.PIECES in privacy_spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
-    assert accounting.PIECES not in privacy_spent(federation([PART, PART]), 100, 1).assumptions
+    assert assumption_texts.PIECES in privacy_spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
+    assert assumption_texts.PIECES not in privacy_spent(federation([PART, PART]), 100, 1).assumptions
 
 
 def test_shuffled_parts_report_the_maximum_of_each_epsilon() -> None:
@@ -118,10 +118,10 @@ def test_client_level_epsilon_counts_rounds() -> None:
     spent = privacy_spent(plan, 100, 3)
     assert spent.epsilon == central_accounting.epsilon(server, 3)
     assert (spent.unit, spent.neighbouring) == (DP_FEDAVG.protected, "add or remove one")
-    assert spent.assumptions[:2] == (accounting.JOINED, DP_FEDAVG.trusted)
+    assert spent.assumptions[:2] == (assumption_texts.JOINED, DP_FEDAVG.trusted)
     all_clients = replace(server, batch_size=10)
     spent = privacy_spent(federation([PART, PART], rounds=9, server=all_clients, mechanism=DP_FEDAVG), 100, 3)
-    assert spent.assumptions[0] == accounting.EVERY_CLIENT
+    assert spent.assumptions[0] == assumption_texts.EVERY_CLIENT
 
 
 def test_local_epsilon_counts_the_rounds_of_the_busiest_client() -> None:
@@ -140,7 +140,7 @@ def test_local_epsilon_counts_the_rounds_of_the_busiest_client() -> None:
         "exact",
     )
     assert spent.assumptions[0] == LOCAL.trusted
-    assert accounting.PUBLIC in spent.assumptions
+    assert assumption_texts.PUBLIC_CLIENTS in spent.assumptions
 
 
 def test_epsilon_of_a_client_is_that_of_its_part() -> None:
@@ -154,8 +154,8 @@ def test_epsilon_of_a_client_is_that_of_its_part() -> None:
 @pytest.mark.parametrize("mechanism", [DP_FEDAVG, LOCAL])
 def test_client_level_silos_assume_private_heads_stay_local(mechanism: MechanismKind) -> None:
     plan = federation([PART, PART], server=replace(PART, examples=2, batch_size=2, steps=1), mechanism=mechanism)
-    assert accounting.OWN_PARTS not in privacy_spent(plan, plan.steps, 1).assumptions
-    assert accounting.OWN_PARTS in privacy_spent(replace(plan, platforms=True), plan.steps, 1).assumptions
+    assert assumption_texts.OWN_PARTS not in privacy_spent(plan, plan.steps, 1).assumptions
+    assert assumption_texts.OWN_PARTS in privacy_spent(replace(plan, platforms=True), plan.steps, 1).assumptions
 
 
 def test_event_is_that_of_the_worst_case_client() -> None:

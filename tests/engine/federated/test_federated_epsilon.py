@@ -11,10 +11,10 @@ import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.federated.accounting import DISJOINT, noise_multiplier_for, privacy_spent
+from engine.federated.accounting import noise_multiplier_for, privacy_spent
 from engine.federated.plan import FederatedPlan, LocalTraining, federated_plan
-from engine.privacy.accounting import SHUFFLE
 from engine.privacy.plan import PrivacyPlan
+from engine.records.assumption_texts import DISJOINT, SHUFFLE
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
 

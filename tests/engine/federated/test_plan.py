@@ -8,10 +8,10 @@ import pytest
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.errors import InvalidConfig
-from engine.federated import accounting
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.privacy.plan import PrivacyPlan
+from engine.records import assumption_texts
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
@@ -50,7 +50,7 @@ def test_each_client_has_a_plan_for_its_shard() -> None:
     # 25 steps each, two epochs of 100 or 101 by 8; the smallest shard has the largest ε.
     spent = privacy_spent(plan, plan.steps, 1)
     assert_priced(spent.epsilon, 8 / 100, 1.0, 25, 1e-5)
-    assert accounting.DISJOINT in spent.assumptions
+    assert assumption_texts.DISJOINT in spent.assumptions
 
 
 def test_steps_of_rounds_add_up_for_each_client() -> None:
@@ -85,7 +85,7 @@ def test_incremental_phases_take_disjoint_pieces() -> None:
     assert {(part.examples, part.steps) for part in plan.parts} == {(10, 2)}
     spent = privacy_spent(plan, plan.steps, 10)
     assert_priced(spent.epsilon, 8 / 10, 1.0, 2, 1e-5)
-    assert accounting.PIECES in spent.assumptions
+    assert assumption_texts.PIECES in spent.assumptions
 
 
 def test_a_shard_smaller_than_the_batch_is_used_in_full() -> None:

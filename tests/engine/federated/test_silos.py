@@ -12,13 +12,14 @@ from engine.config import SimulationConfig
 from engine.embeddings import contamination
 from engine.embeddings.encoding import tag_sequences
 from engine.errors import CorpusError, InvalidConfig
-from engine.federated.accounting import APART, OWN_PARTS, privacy_spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.fedavg import Federation
 from engine.federated.plan import plan_of
 from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
+from engine.records.assumption_texts import APART, OWN_PARTS
 from engine.scoring import score
 from engine.service import Application
 from engine.simulation.run import simulate

@@ -8,9 +8,9 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.privacy import accounting
 from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, privacy_spent, shuffled_epsilon
 from engine.privacy.plan import PrivacyPlan
+from engine.records import assumption_texts
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
 
@@ -133,7 +133,7 @@ class TestShuffledBatches:
         assert now.accountant == "exact"
         assert_priced(now.poisson_epsilon or 0.0, 32 / 14_041, 1.0, 4390, 1e-5)
         assert now.epsilon > 50 * (now.poisson_epsilon or math.inf)
-        assert now.assumptions[0] == accounting.SHUFFLE
+        assert now.assumptions[0] == assumption_texts.SHUFFLE
         assert not any("Poisson" in sentence for sentence in now.assumptions)
         assert any("shuffle" in sentence for sentence in plan.warnings())
         assert privacy_spent(plan, 0).epsilon == 0

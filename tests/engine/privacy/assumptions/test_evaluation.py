@@ -13,13 +13,6 @@ from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 from engine.errors import InvalidConfig
 from engine.privacy import accounting, pld
 from engine.privacy.accounting import (
-    FLOATING,
-    POISSON,
-    PUBLIC,
-    SECRET_SAMPLE,
-    SEEDED,
-    SHUFFLE,
-    SYSTEM,
     epsilon,
     event_epsilon,
     gaussian_epsilon,
@@ -29,6 +22,7 @@ from engine.privacy.accounting import (
 )
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
+from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM
 from tests.engine.privacy.prv import gaussian_by_mpmath
 
 DELTA = 1e-5

@@ -1,0 +1,90 @@
+"""Assumptions of ε, one sentence each, as records state them.
+
+Records of earlier versions have earlier wordings of the same sentences; readers see today's.
+"""
+
+import re
+
+from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
+
+POISSON = "Each step samples each sentence independently with the same probability (Poisson sampling). This run did so."
+SHUFFLE = (
+    "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
+    "batch by up to 2C and the last batch, into which it moves another sentence, by up to C, once an epoch. "
+    "If it starts a new batch, the corpus without it counts an empty batch, which consists of noise alone."
+)
+# pragma: allowlist nextline secret
+SECRET_SAMPLE = (
+    "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without noise."
+)
+SEEDED = (
+    "The noise must stay secret. In this simulation it comes from a public seed: anyone can subtract it, and this "
+    "tagger is not protected."
+)
+SYSTEM = (
+    "The keys of noise and samples come from the operating system and are destroyed when the run finishes. A failed or "
+    "cancelled run keeps them until it is deleted, so that it can resume."
+)
+FLOATING = (
+    "The noise is exactly normal. It is drawn in floating point, so its last digits are not (Mironov 2012). δ does not "
+    "include an attack on the last digits of the weights."
+)
+FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
+PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
+DISJOINT = "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds."
+APART = (
+    "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
+    "punctuation, were left out. Silos compare checksums to find them; ε is that of the worst-case silo."
+)
+PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
+JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
+EVERY_CLIENT = "Every client takes part in every round."
+OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
+PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
+
+_EARLIER = {
+    "Each step draws each sentence independently with the same probability (Poisson sampling), as was done "
+    "here.": POISSON,
+    "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would "
+    "too.": SECRET_SAMPLE,
+    "The noise comes from a seed, for simulation: whoever knows the seed can subtract it.": SEEDED,
+    "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
+    "which is printed, can subtract the noise.": SEEDED,
+    "Simulation: the noise comes from a public seed. This tagger is not protected, since anyone who knows the seed can "
+    "subtract the noise.": SEEDED,
+    "Simulation: the noise comes from a seed, which is public. This model is not protected, since anyone who knows the "
+    "seed can subtract the noise.": SEEDED,
+    "The keys of noise and samples come from the operating system, and are destroyed when the run is done; one that "
+    "failed or was cancelled keeps them until it is deleted, so that it can go on.": SYSTEM,
+    "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
+    "booked for what somebody could read off the weights' last digits.": FLOATING,
+    "Noise is drawn in floating point, so its last digits are not exactly normal (Mironov 2012). No δ is added for an "
+    "attack on the last digits of the weights.": FLOATING,
+    "The noise check failed: what was done to the weights is not what the plan says, so nothing is "
+    "promised.": FAILED_CHECK,
+    "Word vectors, tag names, the number of sentences and all settings are public or were fixed in advance.": PUBLIC,
+    "Sentences were shuffled into fixed batches, so ε has no amplification by sampling: a sentence more changes the "
+    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. Where "
+    "it begins another batch, an empty one is counted in the corpus without it, which has noise alone.": SHUFFLE,
+    "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds.": DISJOINT,
+    "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at "
+    "it.": PIECES,
+    "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it.": JOINED,
+    "Each platform keeps the parts that belong to its tags; what it learned in them is not protected.": OWN_PARTS,
+    "The server sees each client's update before the noise is added, and must keep it to itself.": DP_FEDAVG.trusted,
+    "Each client adds the noise to its own update before it leaves: nobody else need be trusted.": LOCAL.trusted,
+    "Each client adds its share of the noise, and masks hide its update: the server learns the sum alone, as long as "
+    "it follows the protocol and at most a third of a round's clients vanish or tell it their shares.": SECURE_SUM.trusted,
+}
+"""Today's sentence for each earlier wording with the same meaning, up to version 0.7.0."""
+_EARLIER_APART = re.compile(
+    r"Each sentence is trained on by one platform alone: ([\d,]+) that others have too, but for case and punctuation, "
+    r"were left out, and to find them platforms compare checksums; ε is that of the one who pays most\."
+)
+
+
+def current(sentence: str) -> str:
+    """Return today's wording of an assumption; other sentences are returned unchanged."""
+    if apart := _EARLIER_APART.fullmatch(sentence):
+        return APART.format(number=apart[1])
+    return _EARLIER.get(sentence, sentence)
