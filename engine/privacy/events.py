@@ -49,7 +49,7 @@ def of(plan: PrivacyPlan, steps: int) -> Event:
         once = dp_accounting.GaussianDpEvent(plan.noise_multiplier)
         return _repeated(dp_accounting.PoissonSampledDpEvent(plan.sampling_probability, once), steps)
     if plan.sampling == "shuffle":
-        # Adding a sentence changes one batch of an epoch by up to 2C and the last by up to C; see assumption_texts.SHUFFLE.
+        # Adding a sentence changes one batch of an epoch by up to 2C and the last by up to C: assumption_texts.SHUFFLE.
         return gaussian(math.sqrt(5) / plan.noise_multiplier, math.ceil(steps / plan.steps_per_epoch))
     # Every client takes part; its message may be replaced by any other one, at most 2C away.
     return gaussian(2 / plan.noise_multiplier, steps)

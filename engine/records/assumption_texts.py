@@ -74,7 +74,8 @@ _EARLIER = {
     "The server sees each client's update before the noise is added, and must keep it to itself.": DP_FEDAVG.trusted,
     "Each client adds the noise to its own update before it leaves: nobody else need be trusted.": LOCAL.trusted,
     "Each client adds its share of the noise, and masks hide its update: the server learns the sum alone, as long as "
-    "it follows the protocol and at most a third of a round's clients vanish or tell it their shares.": SECURE_SUM.trusted,
+    "it follows the protocol and at most a third of a round's clients vanish or tell it their "
+    "shares.": SECURE_SUM.trusted,
 }
 """Today's sentence for each earlier wording with the same meaning, up to version 0.7.0."""
 _EARLIER_APART = re.compile(
