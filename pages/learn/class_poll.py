@@ -60,7 +60,7 @@ def controls(lesson: Lesson) -> None:
         st.error(address.plain(problem), icon=":material/error:")
     current, listening = tally(lesson), Settings.from_environment().poll
     if current is None or not current.is_open or listening is None:
-        label = "Open poll" if current is None else "Open new poll"
+        label = "Open poll" if current is None else "Open poll again"
         st.button(label, icon=":material/smartphone:", key="open_poll", on_click=_open, args=(lesson,))
         st.caption("Phones in this network can then open the question, but no other part of the dashboard.")
         return
