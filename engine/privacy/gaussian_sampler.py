@@ -4,7 +4,7 @@ Random bits are the key stream of ChaCha20 (RFC 8439, section 2.3: a block of 64
 key they are indistinguishable from random. The Box-Muller transform (1958) turns them into normal draws. Any part of
 the noise can be drawn on any core, in any order, with the same result. A million weights take 1.5 ms on two cores.
 
-Draws are float32. A radius uses 64 random bits and reaches 9.4 standard deviations; the true distribution exceeds that
+Draws are float32. A radius uses 64 random bits and reaches 9.49 standard deviations; the true distribution exceeds that
 with probability 2⁻⁶⁵ for each pair of draws. Like all floating-point noise the draws are not exactly Gaussian
 (Mironov 2012); ``docs/metrics.md`` lists this among the assumptions of ε.
 """
