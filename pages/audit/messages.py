@@ -49,14 +49,10 @@ def answer(group: Group) -> str:
         if audits
     ]
     seeds = max(len(group.white), len(group.black))
-    means = (
-        f" Means over {seeds:,} seeds: the bound of each seed holds with 95 % confidence, the mean may not."
-        if seeds > 1
-        else ""
-    )
+    means = f", means over {seeds:,} seeds" if seeds > 1 else ""
     parts = [f"{group.title} claimed."]
     if bounds:
-        parts = [f"{group.title} claimed. Measured lower bounds on ε: {', '.join(bounds)}.{means}"]
+        parts = [f"{group.title} claimed. Measured lower bounds on ε{means}: {', '.join(bounds)}."]
     if membership := group.membership:
         parts.append(members(membership))
     if group.server and not (bounds or group.membership):

@@ -6,7 +6,7 @@ from engine.records import EntityScores, Interval
 
 METRICS = {"published": "Token-level (paper's metric)", "entity": "Entity-level (strict)"}
 """Labels of the F1 metrics."""
-INTERVAL = "95 %"
+INTERVAL = "95 % CI"
 """Heading of the column with the 95 % confidence interval of the entity-level F1."""
 
 

@@ -61,7 +61,7 @@ def test_answer_has_claimed_and_measured_epsilon():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
     text = messages.answer(group)
     assert "Recommended settings, ε = 3 claimed" in text
-    assert "lower bounds on ε: 1.5 (white-box attacker)" in text
+    assert "lower bounds on ε, means over 2 seeds: 1.5 (white-box attacker)" in text
     assert "less than 0.01 (black-box attacker)" in text
     assert figures(text[text.index("100 of 1,000") :])[:2] == ["100", "1,000"]
     assert text.endswith("10 of 1,000 non-members.")
@@ -138,8 +138,8 @@ def measured(settings):
 def test_page_shows_audits_and_notes_a_run_without_one(open_page, measured):
     page = open_page("audit")
     assert not page.exception
-    assert "2 seeds" in page.markdown[0].value
-    assert "95 %" in page.markdown[0].value
+    assert "means over 2 seeds" in page.markdown[0].value
+    assert any("the mean of their bounds, which is no 95 % bound itself" in each.value for each in page.caption)
     assert any("the claim is contradicted at 95 % confidence" in each.value for each in page.caption)
     assert any("finds nothing does not prove privacy" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
