@@ -3,6 +3,7 @@
 This file comes first of those in this folder: the dashboard that all share has published runs alone as yet.
 """
 
+import ast
 import io
 import re
 
@@ -11,6 +12,7 @@ from PIL import Image, ImageDraw
 
 from benchmarks import screenshots
 from tests.browser.driving import answer, wait_for
+from tests.modules import FILES
 
 MOST_BYTES = 150_000
 TEXTS = [*screenshots.DOCS.rglob("*.md"), screenshots.REPOSITORY / "README.md"]
@@ -48,6 +50,17 @@ def test_the_teacher_is_led_through_lessons_a_poll_and_a_redaction():
     assert "EPSILON_POLL_ADDRESS=8600 make run" in (screenshots.DOCS / "tutorials" / "teacher.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_tutorials_quote_texts_of_the_product():
+    """A renamed label would otherwise be found minutes later, by the browser."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES.values()]
+    constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    texts = "\n".join({text for text in constants if isinstance(text, str)})
+    quotes = {text for name in screenshots.TUTORIALS for verb, text in screenshots.steps(name) if verb != "open"}
+    pieces = {piece.strip(". ") for quote in quotes for piece in re.split(r"\d+", quote) if piece.strip(". ")}
+    assert len(pieces) > 25
+    assert [piece for piece in sorted(pieces) if piece not in texts] == []
 
 
 def drawn(left: int) -> bytes:
