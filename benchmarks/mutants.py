@@ -59,7 +59,7 @@ MODULES = {
     "engine/training/optimisers.py": (f"{_TRAINING}/test_optimisers.py",),
 }
 """Mutated modules, with the tests that must detect the mutations."""
-_COPIED = ("engine", "tests", "benchmarks", "pyproject.toml")
+_COPIED = ("engine", "tests", "benchmarks", "pyproject.toml", "requirements.txt")
 _IMPORTED = (
     "pytest pytest_cov.plugin pytest_timeout hypothesis _hypothesis_pytestplugin unittest.mock "
     "numpy scipy.stats scipy.optimize scipy.signal mpmath numba cryptography.hazmat.primitives.ciphers "
@@ -164,6 +164,8 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
         importlib.invalidate_caches()
         import pytest
 
+        repeated: Any = importlib.import_module("tests.repeated")
+        repeated.due = lambda: True  # a mutation changes the sources; their digest takes longer than most tests
         # Plain asserts: rewriting the asserts of a long file takes longer than many of its tests.
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments]))
         sys.stdout.flush()
