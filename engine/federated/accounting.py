@@ -69,30 +69,26 @@ def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = No
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
     own = (OWN_PARTS,) if plan.platforms else ()
-    if plan.local:
-        return PrivacySpent(
-            epsilon=accounting.event_epsilon(event(plan, 0, rounds), server.delta),
-            delta=server.delta,
-            unit=plan.mechanism.protected,
-            neighbouring=plan.mechanism.neighbours,
-            accountant="exact",
-            assumptions=(plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS),
-        )
-    privacy = accounting.privacy_spent(server, rounds)
-    joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
-    trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS)
-    return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
+    joined: tuple[str, ...] = ()
+    if server.sampling == "poisson":
+        joined = (JOINED if server.sampling_probability < 1 else EVERY_CLIENT,)
+    return replace(
+        accounting.privacy_spent(server, releases(plan, rounds)),
+        unit=plan.mechanism.protected,
+        neighbouring=plan.mechanism.neighbours,
+        assumptions=(*joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS),
+    )
 
 
 def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
     """Return the smallest noise multiplier, to 0.0001, with which every client's ε is at most ``target_epsilon``.
 
     It is the largest multiplier that a part, or the server's mechanism, of a plan with noise needs. Raises
-    InvalidConfig if none suffices, and for client-side noise, for which no search exists.
+    InvalidConfig if none suffices, and for mechanisms without sampled clients, for which no search exists.
     """
-    if plan.local:
+    if plan.server and plan.server.sampling == "all":
         raise InvalidConfig(
-            "mechanism='local': the search for a noise multiplier does not support client-side noise, since each "
+            f"mechanism={plan.mechanism.name!r}: the search for a noise multiplier requires sampled clients; here each "
             "message spends ε; set the noise multiplier"
         )
     parts = [plan.server] if plan.server else dict.fromkeys(plan.parts)
@@ -108,7 +104,7 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
         rounds: Finished rounds.
     """
     if plan.server:
-        return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
+        return events.of(plan.server, releases(plan, rounds))
     candidates = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
     delta = plan.parts[0].delta
     return max(candidates, key=lambda event: accounting.event_epsilon(event, delta), default=events.none())
@@ -131,8 +127,8 @@ def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     if plan.server is None:
         return max(_steps_divergence(part, order) for part in plan.parts)
     server = plan.server
-    times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
-    if plan.local or unit == "sentence":
+    times = releases(plan, len(plan.rounds)) if server.sampling == "all" else server.steps
+    if server.sampling == "all" or unit == "sentence":
         return times * order * (2 / server.noise_multiplier) ** 2 / 2
     return RdpFilter(math.inf, server.delta, order).cost(server)
 
@@ -156,8 +152,9 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
     """
     privacy, server = config.privacy, plan.server
     if server:
-        times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
-        batch = server.examples if plan.local else server.batch_size
+        every = server.sampling == "all"
+        times = releases(plan, len(plan.rounds)) if every else server.steps
+        batch = server.examples if every else server.batch_size
         part = Part(server.examples, batch, times)
         return Training(
             examples=server.examples,
@@ -167,7 +164,7 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
             noise_multiplier=server.noise_multiplier,
             delta=server.delta,
             unit="client",
-            messages=plan.local,
+            messages=every,
         )
     parts = {Part(part.examples, part.batch_size, part.steps) for part in plan.parts}
     examples = sum(map(len, plan.shards))
@@ -183,6 +180,14 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
         shuffled=privacy.sampling == "shuffle",
         longest_document=longest_document,
     )
+
+
+def releases(plan: FederatedPlan, rounds: int) -> int:
+    """Return how many of the first ``rounds`` rounds release something about the client with the most of them.
+
+    If clients are sampled, the accounting has each round, since the participants stay secret.
+    """
+    return most_rounds(plan, rounds) if plan.server and plan.server.sampling == "all" else rounds
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:

@@ -53,6 +53,13 @@ def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
             rdp_epsilon=fixed,
             poisson_epsilon=epsilon(plan, steps_taken),
         )
+    if plan.sampling == "all":
+        return PrivacySpent(
+            epsilon=event_epsilon(events.of(plan, steps_taken), plan.delta),
+            delta=plan.delta,
+            accountant="exact",
+            assumptions=(*source(plan), PUBLIC),
+        )
     return PrivacySpent(
         epsilon=epsilon(plan, steps_taken),
         delta=plan.delta,

@@ -112,7 +112,7 @@ class PrivacyPlan:
             noise_multiplier=privacy.noise_multiplier,
             clip_norm=privacy.clip_norm,
             delta=privacy.delta,
-            sampling="all" if messages else "poisson",
+            sampling="poisson" if privacy.kind.poisson_clients else "all",
             noise_source=privacy.noise_source,
         )
 

@@ -188,6 +188,19 @@ def test_assumptions_training_has_all_parts_and_epochs(sampling: str) -> None:
     assert training(config, federation([PART])).longest_document is None
 
 
+def test_epsilon_of_a_mechanism_without_sampled_clients_needs_no_further_code() -> None:
+    """The row of the registry decides: here the server adds the noise, and all of a client may be replaced."""
+    kind = replace(DP_FEDAVG, name="fixed", neighbours=LOCAL.neighbours, poisson_clients=False)
+    server = PrivacyPlan(
+        examples=3, batch_size=3, steps=4, noise_multiplier=4.0, clip_norm=1.0, delta=1e-3, sampling="all"
+    )
+    plan = federation([PART] * 3, rounds=4, server=server, mechanism=kind)
+    spent = privacy_spent(plan, 0, 4)
+    assert spent.epsilon == pytest.approx(central_accounting.gaussian_epsilon(math.sqrt(4) * 2 / 4.0, 1e-3))
+    assert spent.epsilon == central_accounting.event_epsilon(event(plan, 0, 4), 1e-3)
+    assert (spent.neighbouring, spent.accountant) == (LOCAL.neighbours, "exact")
+
+
 def test_assumptions_training_of_clients_counts_rounds_or_messages() -> None:
     """Two of 3 clients are expected in each of 5 rounds; with local noise, the busiest client's messages count."""
     server = PrivacyPlan(
@@ -204,7 +217,8 @@ def test_assumptions_training_of_clients_counts_rounds_or_messages() -> None:
         delta=1e-3,
         unit="client",
     )
-    assert training(config, replace(rounds, mechanism=LOCAL)) == Training(
+    messages = replace(rounds, mechanism=LOCAL, server=replace(server, sampling="all"))
+    assert training(config, messages) == Training(
         examples=3,
         batch_size=3,
         epochs=4.0,
