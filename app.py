@@ -68,4 +68,4 @@ try:
     page.run()
 except EpsilonError as error:
     st.error(address.plain(str(error)), icon=":material/error:")
-st.caption(f"Epsilon Explorer {VERSION} · engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without noise")
+st.caption(f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without noise")

@@ -108,7 +108,7 @@ ALL_FEATURES = tuple(FEATURE_SETS.values())[-1]
 FITTED_ON = "Wikigold"
 """The corpus that parts were fitted on."""
 SOURCES = (
-    f"The last three were fitted on {FITTED_ON}'s sentences, the last two also on its labels, and spaCy's NER model on "
-    "OntoNotes."
+    f"The last three were fitted on {FITTED_ON}'s sentences, the last two also on its labels. "
+    f"*{ALL_FEATURES.title}* adds spaCy's NER model, which was trained on OntoNotes."
 )
 """Public sources of the sets, for users who choose one."""

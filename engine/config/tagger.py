@@ -93,7 +93,8 @@ class TaggerConfig:
             values=Number(low=0, high=0.9, step=0.1),
             label="Dropout",
             option_help="Dropout probability in training, for FedNER's taggers.",
-            widget_help="Share of the activations that training drops at random. Only the FedNER models use it.",
+            widget_help="Share of the activations that training drops at random. Only taggers of the FedNER paper "
+            "use it.",
             unit="%",
         ).metadata,
     )

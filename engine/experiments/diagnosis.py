@@ -52,15 +52,15 @@ _ONE_HAND: dict[str, tuple[str, dict[str, Any]]] = {
     "learning rate 0.05": (_RATE, {"learning_rate": 0.05}),
     "batch 512": (_BATCH, {"batch_size": 512, "learning_rate": 1.0, "noise_multiplier": 3.07}),
     "3 epochs": (_EPOCHS, {"epochs": 3.0, "noise_multiplier": 0.82}),
-    "clipped layer by layer": (_LAYERS, {"clipping": "per-layer"}),
+    "per-layer clipping": (_LAYERS, {"clipping": "per-layer"}),
 }
 _IN_PHASES: dict[str, tuple[str, dict[str, Any]]] = {
     "loss summed over tokens": (_SUM, {"loss": "sum"}),
-    "clip norm 0.3, learning rate 0.5": (_CLIP, {"clip_norm": 0.3, "learning_rate": 0.5}),
+    "clip norm 0.3 with learning rate 0.5": (_CLIP, {"clip_norm": 0.3, "learning_rate": 0.5}),
     "learning rate 0.3": (_RATE_UP, {"learning_rate": 0.3}),
     "batch 128": (_BATCH, {"batch_size": 128, "learning_rate": 1.2, "noise_multiplier": 1.57}),
-    "3 epochs, learning rate 0.5": (_EPOCHS, {"epochs": 3.0, "learning_rate": 0.5, "noise_multiplier": 0.77}),
-    "clipped layer by layer": (_LAYERS, {"clipping": "per-layer"}),
+    "3 epochs with learning rate 0.5": (_EPOCHS, {"epochs": 3.0, "learning_rate": 0.5, "noise_multiplier": 0.77}),
+    "per-layer clipping": (_LAYERS, {"clipping": "per-layer"}),
     "CRF": (_CRF, {"tagger": "bilstm-crf"}),
 }
 """Fixes by name, with their reason and their changes.

@@ -98,7 +98,9 @@ def _figure3(rows: Sequence[Row]) -> list[str]:
     for share in sorted(fedner_2020.EPOCHS):
         selected = [row for row in rows if row.cell.setting["share"] == share]
         often = _trained(selected, fedner_2020.ALONE_AS_OFTEN)
-        comparison = f"With {_percent(share)} of the sentences, compared with training alone with as many updates"
+        comparison = (
+            f"Within FedNER with {_percent(share)} of the sentences, compared with training alone with as many updates"
+        )
         sentences.append(_gain_text(comparison, _trained(selected, fedner_2020.FEDERATED), often))
         wins.append((share, _differences(_trained(selected, fedner_2020.PARTED), often)))
     return [*filter(None, sentences), *_parted(wins)]
@@ -145,10 +147,9 @@ def _figure4(rows: Sequence[Row]) -> list[str]:
         number = f"{len(by_split)} of {len(fedner_2020.SPLITS)} choices of shared layers have runs"
         if any(len(row.runs) > len(seeds) for row in by_split.values()):
             number += f", compared on the {len(seeds)} {_plural('seed', len(seeds))} that all of them have"
-        sentence = f"{title}: best with {_split(best)}, F1 {100 * means[best]:.1f} %"
-        if best == paper:
-            sentence += ", as the paper reports"
-        elif paper in by_split:
+        as_reported = ", which is the paper's choice too" if best == paper else ""
+        sentence = f"{title}: best with {_split(best)}{as_reported}, F1 {100 * means[best]:.1f} %"
+        if best != paper and paper in by_split:
             gain = _points(fedner_2020_scores.differences(by_split[best], by_split[paper]))
             sentence += f", {gain} over the paper's choice, {_split(paper)}"
         sentences.append(f"{sentence} ({number}).")
@@ -160,7 +161,9 @@ def _figure5(rows: Sequence[Row]) -> list[str]:
     for share in fedner_2020.MASKED:
         selected = [row for row in rows if row.cell.setting["masked"] == share]
         comparison = (
-            f"With {_percent(share)} of the common entities masked, compared with training alone with as many updates"
+            f"Within FedNER with {_percent(share)} of the entities of several silos masked, compared with training "
+            f"alone "
+            "with as many updates"
         )
         federated = _trained(selected, fedner_2020.FEDERATED)
         sentences.append(_gain_text(comparison, federated, _trained(selected, fedner_2020.ALONE_AS_OFTEN)))
@@ -189,8 +192,8 @@ def _figure6(rows: Sequence[Row]) -> list[str]:
             f"{len(gaining)} of {len(gains)} {_plural('method', len(gains))} {'gains' if len(gaining) == 1 else 'gain'}"
         )
         sentences.append(
-            f"{title}: {number} within FedNER, {len(significant)} of them significantly at 5 %. In points of strict "
-            f"F1: {values_text}."
+            f"{title}: {number} within FedNER, compared with training alone with batches of 64, {len(significant)} of "
+            f"them significantly at 5 %. In points of strict F1: {values_text}."
         )
     absent = [KINDS[method].short for method in methods if not by_method[method]]
     if sentences and absent:
@@ -217,7 +220,8 @@ def _private(rows: Sequence[Row]) -> list[str]:
             )
             unit = _UNITS[scope]
             comparison = (
-                f"{KINDS[fedner_2020.SMALL].short}, ε = {epsilon:g} for each {unit}: sharing, compared with {baseline}"
+                f"Tagger *{KINDS[fedner_2020.SMALL].short}*, ε = {epsilon:g} for each {unit}: sharing, compared with "
+                f"{baseline}"
             )
             sentences.append(_gain_text(comparison, _trained(selected, fedner_2020.FEDERATED), others))
     return list(filter(None, sentences))

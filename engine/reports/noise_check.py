@@ -44,7 +44,7 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         for layer in check.layers
     ]
     if check.layers or check.least_visits:
-        rows.append(("Measurements of each weight", f"{check.least_visits:,} or more", ""))
+        rows.append(("Steps that measured each weight", f"{check.least_visits:,} or more", ""))
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:
@@ -56,7 +56,7 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
 def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     rows = []
     if check.sentences_measured:
-        largest = "Largest gradient norm" if check.unit == "sentence" else "Largest update norm"
+        largest = "Largest clipped gradient norm" if check.unit == "sentence" else "Largest clipped update norm"
         name = f"{largest} of {check.sentences_measured:,} {check.unit}s, measured one by one"
         rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
     if check.looks:
@@ -91,8 +91,8 @@ def blind_spots(check: NoiseCheck) -> list[str]:
     if check.unit == "sentence":
         steps = "few steps" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
         limits.append(
-            f"The check measures noise at every step, but clipping at {steps} only. It finds a clipping fault "
-            "that affects few sentences only if such a step samples one of these sentences."
+            f"The check measures noise at every step, but clipping at {steps} only. If a clipping fault "
+            "affects few sentences, one of these steps must sample such a sentence to find it."
         )
     else:
         limits.append(
@@ -108,8 +108,8 @@ def blind_spots(check: NoiseCheck) -> list[str]:
         "noise in the direction of the clipped sum.",
         "The check cannot show that the key of the noise is secret. Noise from a public seed passes the check but "
         "protects no one.",
-        "The check runs inside the program that it tests, and relies on that program's statement of the sum used. So "
-        "it cannot detect a program that deceives it.",
+        "The check runs inside the program that it tests, and this program tells it which sum of clipped gradients was "
+        "used. So it cannot detect a program that deceives it.",
         "The check does not cover releases outside training: losses and scores without noise, other runs on the same "
         "sentences, and copies of the data.",
     ]

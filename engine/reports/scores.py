@@ -46,7 +46,7 @@ def f1_text(scores: EntityScores, digits: int = 2) -> str:
     if scores.f1_interval is None:
         return text
     few = f", {scores.names:,} entities only" if scores.names < FEW_NAMES else ""
-    whole = f"{text} (95 %: {scores.f1_interval.text}{few})"
+    whole = f"{text} (95 % CI: {scores.f1_interval.text}{few})"
     return whole.replace(" ", "\u00a0").replace("\u2013", "\u2060\u2013\u2060")  # word joiners, of no width
 
 

@@ -22,7 +22,7 @@ with first:
 with second:
     st.caption(
         "Each client trains in phases, each time on the next part of its data. The paper (Jana and Biemann 2021) "
-        "reports that F1 drops after 60 % of the data if each client adds noise. It gives no reason."
+        "reports that F1 has dropped at 60 % of the data if each client adds noise. It gives no reason."
     )
     tabs.phases(app, corpus)
 with third:

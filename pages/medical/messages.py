@@ -30,8 +30,8 @@ def answer(rows: Sequence[Row]) -> str:
     if not gains:
         return _so_far(rows)
     sentence = (
-        f"Sharing layers, compared with training alone, gives {_significance(gains)}: {_points(gains)} points of F1 "
-        f"over {_seeds(gains)} seeds"
+        f"Sharing layers, compared with training alone with as many updates, gives {_significance(gains)}: "
+        f"{_points(gains)} points of F1 over {_seeds(gains)} seeds"
     )
     if not parted:
         return sentence
@@ -119,7 +119,7 @@ DISCUSSION = {
     ),
     "figure3": (
         "The paper concludes that sharing gains more when a silo has fewer sentences. With fewer sentences each run "
-        "here makes more passes over them, so that every curve has the same number of steps."
+        "here makes more passes over them, so that all points of a curve have the same number of steps."
     ),
     "figure4": (
         "The paper concludes that sharing nothing and sharing all layers are both worse than sharing the layers below "

@@ -82,17 +82,18 @@ _STORIES = {
         "TDDL keeps F1 above 0.90 at every noise multiplier up to 50. The CRF loses much of its F1 under DP.",
         "With σ = 50 the noise of one step has a far larger norm than the sum of gradients to which it is added. In "
         "our runs, no tagger learns under this noise. A reported F1 that does not fall is consistent with noise that "
-        "never reached the weights. Optimisers of that time could skip the noise under Keras's fit, without an "
-        "error. We cannot verify this. The reported ε follow from batch size 1 instead of 32, by an older conversion "
-        "from Rényi DP (docs/metrics.md, “Computation of ε”).",
+        "never reached the weights. Optimisers of that time could omit the noise in Keras's function `fit`, "
+        "without an error. We cannot verify this. The reported ε follow from batch size 1 instead of 32, by an older "
+        "conversion from Rényi DP (docs/metrics.md, “Computation of ε”).",
     ),
     "table3": (
-        "The more clients share the same sentences, the lower is F1 after one round: each client has fewer sentences.",
+        "If the same sentences are divided among more clients, F1 after one round is lower: each has fewer sentences.",
         f"Our F1 falls too, and in the paper's metric by similar amounts. {_METRIC}",
     ),
     "table4": (
         "Sending weights after each tenth of the data does nearly as well as sending them once: F1 0.846 and 0.874.",
-        "Ten rounds of averaging reduce the drift between clients. Each client trains on each tenth for ten epochs.",
+        "In our runs each client trains on each tenth for ten epochs. Ten rounds of averaging reduce the drift "
+        "between clients.",
     ),
     "table5": (
         "DP at the clients lowers F1 by one to six points, at ε = 0.688 for any number of clients.",

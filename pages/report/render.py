@@ -47,7 +47,7 @@ def show(app: Application, chosen: Run, beside: Run | None) -> None:
     st.html(f"<style>{html_file.STYLE}</style>")
     st.html(html_file.body(document, heading=3))
     second = f" {beside.run_id}" if beside else ""
-    st.caption("Command that writes this report, for the folder of this program:")
+    st.caption("Command that writes this report. Enter it in the folder of this program:")
     st.code(f".venv/bin/python -m engine report {chosen.run_id}{second} --format pdf", language="bash", wrap_lines=True)
 
 

@@ -66,8 +66,8 @@ def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, k
         icon=":material/replay:",
         key=key,
         disabled=not session.can_run(),
-        help="Computes the runs again on this machine and compares the results with the first runs, which are kept. "
-        f"The first runs took {max(minutes, 0.1):.2g} minutes in total.",
+        help=f"Computes {'the run' if len(done) == 1 else 'each run'} again on this machine and compares the results. "
+        f"The first results are kept. They took {max(minutes, 0.1):,.{0 if minutes >= 10 else 1}f} minutes in total.",
     ):
         _submit(app, [run.config for run in done], again=True)
     active = _any_active(app.queries.repeated(done).values())

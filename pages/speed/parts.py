@@ -139,12 +139,14 @@ def fedner_table(result: Measurement) -> None:
     seeds = fedner_2020.SEEDS["table2"]
     total = values["wall_s"] / values["seeds"] * seeds
     reported = fedner_2020.share_printed(values["run_s"]) * total
+    same, runs = values["equal"], values["runs"]
+    equal = f"All {runs:,} runs are" if same == runs else f"{same:,} of {runs:,} runs are"
     st.markdown("#### FedNER's Table 2")
     st.caption(
         f"On {address.plain(result.machine)}, all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds "
         f"take {messages.duration(values['wall_s'])} in parallel, from the corpora alone to the last score. At this "
-        f"pace, all seeds take {messages.duration(total)}. The rows in the paper need {messages.duration(reported)} of "
-        f"this time. {values['equal']:,} of the runs are bit-identical to the published ones."
+        f"pace, all seeds take {messages.duration(total)}. Some rows are not in the paper; the others need "
+        f"{messages.duration(reported)} of this time. {equal} bit-identical to the published ones."
     )
     bars = [speed.Bar(method, seconds / values["seeds"]) for method, seconds in values["run_s"].items()]
     picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")

@@ -277,7 +277,7 @@ def test_pinned_configuration_is_compared_with_the_current_one(page):
     text = texts(test.markdown)
     assert after < before
     interval = f1_text(first.final.test, 3).replace("\u00a0", " ").replace("\u2060", "")
-    assert interval.startswith(f"{before:.3f} (95 %: ")
+    assert interval.startswith(f"{before:.3f} (95 % CI: ")
     assert f"Pinned: F1 {interval} at" in text
     assert f"at ε = 1.51; F1 difference of this run: −{before - after:.3f}. Changed: σ 1 → 2." in text
     test.button(key="pin").click().run()
@@ -321,10 +321,10 @@ def test_landing_page_shows_the_published_run(page):
 
 def test_noise_check_lists_its_measurements(page):
     text = texts(page().markdown)
-    assert "measures the noise on the weights, before and after each of 1,375 steps" in text
+    assert "measures the noise of each of 1,375 steps" in text
     assert "| Noise on each weight, σ · C | 1.49" in text or "| Noise on each weight, σ · C | 1.5" in text
     assert "Limits of the check" in text
-    assert "measures the noise on the weights" not in texts(page(noise_multiplier="0").markdown)
+    assert "measures the noise of each" not in texts(page(noise_multiplier="0").markdown)
 
 
 def test_crf_can_be_selected(page):

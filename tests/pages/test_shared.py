@@ -290,7 +290,7 @@ class TestNoiseCheck:
     def test_check_lists_each_layer(self):
         table_text = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(table_text, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
-        assert cells(table_text, "Measurements of each weight") == ["34 or more", ""]
+        assert cells(table_text, "Steps that measured each weight") == ["34 or more", ""]
         assert cells(table_text, "normal distribution") == ["0.021 %", "near 0"]
         assert cells(table_text, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
         assert cells(table_text, "largest difference") == ["0.00012 clip norms", "0"]

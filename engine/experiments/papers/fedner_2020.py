@@ -41,7 +41,7 @@ TABLES = {
     "table2": "Methods on three clients",
     "figure3": "Share of the training sentences",
     "figure4": "Shared layers",
-    "figure5": "Entity masking of common entities",
+    "figure5": "Masking of entities that several silos have",
     "figure6": "Each method alone and within FedNER",
     "private": "Under differential privacy",
 }

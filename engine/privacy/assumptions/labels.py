@@ -14,7 +14,7 @@ TITLES = {
 }
 """Assumptions, in the order in which a reported ε is corrected."""
 ACCOUNTANTS = {
-    "rdp-classic": "Rényi, early orders and conversion",
+    "rdp-classic": "Rényi, orders and conversion of early software",
     "rdp": "Rényi, improved conversion",
     "pld": "privacy loss distributions",
 }
@@ -31,8 +31,8 @@ NEIGHBOURS = {
 _WHY = {
     "data": "Each client adds noise to its own steps, so a sentence is protected only among the sentences of its "
     "client. Counting more sentences gives a sampling rate that is too low.",
-    "batch": "Some libraries clip micro-batches. With a batch size of 1, an accountant assumes that a step samples one "
-    "{unit}, although it samples many more.",
+    "batch": "Some libraries clip micro-batches, which are parts of a batch. If the size of a micro-batch, 1, is "
+    "entered as the batch size, the accountant assumes that a step samples one {unit}. The step samples many more.",
     "accountant": "All three are upper bounds on the same privacy loss. A tighter bound does not add privacy; it "
     "states the privacy loss more exactly.",
     "sampling": "Random sampling hides which {unit}s are in a step, and lowers ε (amplification by subsampling). With "
@@ -48,7 +48,7 @@ _WHY = {
     "delta": "The probability with which the guarantee may fail completely. A smaller δ needs a larger ε.",
     "seed": "Anyone who knows the seed can compute the noise and subtract it. Nothing is protected then.",
     "floating": "Noise in floating point is not exactly normal in its last digits (Mironov 2012). No ε here includes "
-    "this effect, and we know of no other work that does.",
+    "this effect, and we know of no other published ε that does.",
 }
 _WHY_CLIENT = {
     "data": "A client is protected among all clients, with all its sentences. Their number does not change ε.",

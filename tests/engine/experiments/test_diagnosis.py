@@ -67,7 +67,7 @@ def test_a_fix_changes_only_the_fields_it_names() -> None:
                 "epochs",
                 "noise_multiplier",
             }
-    layers = next(each for each in diagnosis.phases() if each.name == "clipped layer by layer")
+    layers = next(each for each in diagnosis.phases() if each.name == "per-layer clipping")
     assert layers.config.privacy.clipping == "per-layer"
     assert layers.config.federation == FederationConfig(clients=5, rounds=10, schedule="incremental")
 
