@@ -1,7 +1,7 @@
 """Dask preload: ignore SIGINT in workers, and print no traceback when the scheduler is gone.
 
 Ctrl-C in a terminal signals all of its processes; the nanny handles it and ends the workers in order. A heartbeat that
-is under way then fails, as it does when the scheduler is killed. The program that started the workers reports the lost
+has begun then fails, as it does when the scheduler is killed. The program that started the workers reports the lost
 connection in one line.
 """
 

@@ -182,7 +182,7 @@ worker.logger.exception("Unexpected exception during heartbeat.")
 
 
 def test_lost_connection_is_not_printed_as_an_error_of_the_program():
-    """A heartbeat that is under way at Ctrl-C fails, which a traceback reported once in many runs."""
+    """At Ctrl-C a heartbeat may fail, which a traceback reported in one of many runs."""
     printed = subprocess.run([sys.executable, "-c", LOST_CONNECTION], cwd=REPOSITORY, capture_output=True, check=True)
     assert b"Unexpected exception" in printed.stderr
     assert LOST.encode() not in printed.stderr
