@@ -162,7 +162,7 @@ def apart(one: bytes, other: bytes) -> float:
     return sum(means) / len(means)
 
 
-STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press )?\*\*(?P<name>[^*]+)\*\*")
+STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press\s)?\*\*(?P<name>[^*]+)\*\*")
 """Actions in a tutorial: a link is opened, *Press* **name** clicks, **name** alone must be visible."""
 
 

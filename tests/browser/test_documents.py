@@ -37,7 +37,7 @@ def test_the_table_has_exactly_the_pictures_that_the_docs_show():
 def test_a_tutorial_is_read_as_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(screenshots, "DOCS", tmp_path)
     (tmp_path / "tutorials").mkdir()
-    text = "Open [it](http://localhost:8501/runs?a=1), see **two\nwords**. Press **Go**. [No](../metrics.md)\n"
+    text = "Open [it](http://localhost:8501/runs?a=1), see **two\nwords**. Press\n**Go**. [No](../metrics.md)\n"
     (tmp_path / "tutorials" / "one.md").write_text(text)
     assert list(screenshots.steps("one")) == [("open", "runs?a=1"), ("see", "two words"), ("press", "Go")]
 
