@@ -27,7 +27,7 @@ COVERAGE = (
     "runs of the command `train`. At any time: the command `crosscheck`; published runs, which the list of accesses "
     "without a guarantee shows as one line; and the rounds of a real federation, which each client's own ledger "
     "counts. A total that you raise after you have seen results depends on these results. The theorem on privacy "
-    "filters does not cover such a total. All totals stay on record."
+    "filters does not cover such a total. All totals remain stored."
 )
 ACCESSES = (
     "Scores on the validation and test sets have no noise. So each run is also an unprotected access to these two "

@@ -52,7 +52,7 @@ with st.expander("Change budget" if now.budget else "Set budget", icon=":materia
         )
         unit = third.selectbox("Protected unit", UNITS, UNITS.index(before.unit) if before else 0)
         st.caption(
-            "A larger total weakens the privacy guarantee for every person in the corpus. All totals stay on record."
+            "A larger total weakens the privacy guarantee for every person in the corpus. All totals remain stored."
         )
         if st.form_submit_button("Save budget", type="primary"):
             try:
