@@ -91,7 +91,7 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
 
 
 def phases(corpus: str = "conll2003") -> list[Variant]:
-    """Return the variants on why incremental training collapses under DP after 60 % of the data.
+    """Return the variants on why incremental training collapses under DP between 40 % and 60 % of the data.
 
     The question is from dp-fl-ner, section 4: five clients, ten phases.
     """
