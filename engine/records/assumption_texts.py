@@ -15,7 +15,8 @@ SHUFFLE = (
 )
 # pragma: allowlist nextline secret
 SECRET_SAMPLE = (
-    "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without noise."
+    "The sentences of each batch must stay secret, and so must losses and gradient norms. ε does not cover those that "
+    "are shown here without noise."
 )
 SEEDED = (
     "The noise must stay secret. In this simulation it comes from a public seed: anyone can subtract it, and this "
@@ -47,6 +48,8 @@ _EARLIER = {
     "here.": POISSON,
     "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would "
     "too.": SECRET_SAMPLE,
+    "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without "
+    "noise.": SECRET_SAMPLE,
     "The noise comes from a seed, for simulation: whoever knows the seed can subtract it.": SEEDED,
     "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
     "which is printed, can subtract the noise.": SEEDED,

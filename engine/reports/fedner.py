@@ -86,7 +86,7 @@ def _table2(rows: Sequence[Row]) -> list[str]:
 def _reported_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str:
     """Return the gain that the paper reports, for clients with the paper's corpus."""
     gains = [
-        f"{TITLES[name]} {points_text(federated['strict_f1'] - baseline['strict_f1'])}"
+        f"{TITLES[name]} {100 * (federated['strict_f1'] - baseline['strict_f1']):+.2f}"
         for name, row in together.items()
         if (federated := row.cell.published) and name in alone and (baseline := alone[name].cell.published)
     ]

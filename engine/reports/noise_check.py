@@ -121,6 +121,7 @@ def _coarse_samples(check: NoiseCheck) -> list[str]:
         return []
     steps = "steps" if check.unit == "sentence" else "rounds"
     return [
-        f"Where few {steps} sample most of the {check.unit}s, the check cannot detect a {check.unit} that is in every "
-        "sample. Nor can it detect a division by the actual batch size. Random sampling gives similar values."
+        f"In a run of few {steps} that each sample most of the {check.unit}s, the check cannot detect a {check.unit} "
+        "that is in every sample. Nor can it detect a division by the actual instead of the expected batch size. "
+        "Random sampling gives similar values."
     ]

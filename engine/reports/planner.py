@@ -148,8 +148,9 @@ def chance_text(plan: Recommendation) -> str:
     """Return an explanation of the intervals and of the evidence levels."""
     single = sum(len(setting.done) == 1 for setting in plan.evidence.settings)
     text = (
-        "Intervals are 95 % confidence intervals of the mean over seeds (Student's t), on this test set. "
-        "“Significant”: the whole interval is above the target. “Mean above”: only the mean is."
+        "Intervals in parentheses are 95 % confidence intervals of the mean over seeds (Student's t), on this test "
+        "set. The column *95 % CI* reflects the choice of test sentences. “Significant”: the whole interval is above "
+        "the target. “Mean above”: only the mean is."
     )
     if single:
         number = len(plan.evidence.settings)

@@ -23,7 +23,8 @@ def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
         {
             "distance, sd": tables.number(
                 format="%.1f",
-                help="Distance between models trained with and without the sentence, in standard deviations.",
+                help="Difference between the attack's scores of models trained with and without the sentence, in "
+                "standard deviations. For one attacked model: difference from the mean score of non-members.",
             )
         },
     )

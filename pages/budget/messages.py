@@ -10,24 +10,25 @@ from engine.service.budget_service import AffordableRun
 from pages.shared import address
 
 INTRODUCTION = (
-    "Each run on the same sentences reveals a little more about them. If you choose the settings of a run by earlier "
-    "results, theorems for settings fixed in advance do not cover it. A **budget** fixes a total ε before the first "
-    "run. Each run is charged in full before its first step. A run that costs more than the remaining budget is "
-    "refused. The privacy guarantee for all charged runs together is the total ε."
+    "Each run on the same sentences reveals a little more about them. The usual composition theorems need values of ε "
+    "that are fixed in advance. They do not cover an ε that you choose by earlier results. A **budget** fixes a "
+    "total ε before the first run. Each run is charged in full before its first step. A run that costs more than the "
+    "remaining budget is refused. The privacy guarantee for all charged runs together is the total ε."
 )
 COVERAGE = (
-    "**Counted runs.** If a run is cancelled or fails, the charge falls to its steps up to the last saved "
-    "measurement. A deleted run stays charged. Runs with the same noise, such as reruns with the same seed, count "
-    "once. With noise from the operating system, each run counts. A budget per client is valid for one partition of "
-    "the corpus: a run with other clients is refused. Seeded noise is for simulation: anyone who knows the seed can "
-    "subtract the noise, and no budget prevents that. The budget does not cover changed copies of the corpus, other "
-    "programs, or users with write access to the database. The entries form a hash chain, so a manual change of an "
-    "entry is detected. To detect a complete rewrite of the entries, save the newest hash (*chain head*) and compare "
-    "it later.\n\n**Runs that are not counted.** From the time before the first total was set: deleted runs, and "
-    "runs of the command `train`. At any time: the command `crosscheck`; published runs, which the list of accesses "
-    "without a guarantee shows as one line; and the rounds of a real federation, which each client's own ledger "
-    "counts. A total that you raise after you have seen results depends on these results. The theorem on privacy "
-    "filters does not cover such a total. All totals remain stored."
+    "**Counted runs.** The charge of a cancelled or failed run falls to the cost of the steps up to its last saved "
+    "scores. It does not fall if the cost does not grow evenly, as with shuffled batches. A deleted run stays charged. "
+    "Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, "
+    "each run counts. A budget per client is valid for one partition of the corpus: a run with other clients is "
+    "refused. Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget prevents "
+    "that. The budget does not cover changed copies of the corpus, other programs, or users with write access to the "
+    "database. The entries form a hash chain, so a manual change of an entry is detected. To detect a complete rewrite "
+    "of the entries, save the *chain head*, the hash of the newest entry, and compare it later. This page shows it "
+    "once there is a budget.\n\n**Runs that are not counted.** From the time before the first total was set: deleted "
+    "runs, and runs of the command `train`. At any time: the command `crosscheck`; published runs, which the table "
+    "*Unprotected accesses* (without a privacy guarantee) shows in one line; and the rounds of a real federation, "
+    "which each client's own ledger counts. A total that you raise after you have seen results depends on these "
+    "results. The theorem on privacy filters does not cover such a total. All totals remain stored."
 )
 ACCESSES = (
     "Scores on the validation and test sets have no noise. So each run is also an unprotected access to these two "

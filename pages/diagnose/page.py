@@ -15,14 +15,15 @@ corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=title
 first, second, third = st.tabs(QUESTIONS, default=QUESTIONS[2] if asked else QUESTIONS[0])
 with first:
     st.caption(
-        "The paper (Jana and Biemann 2021) reports that under DP the CRF loses F1 and the dense layer (TDDL) does not. "
-        "It gives no reason."
+        "The paper (Jana and Biemann 2021) reports that under DP the CRF loses much of its F1 and the dense layer "
+        "(TDDL) hardly any. It gives no reason."
     )
     tabs.crf(app, corpus)
 with second:
     st.caption(
         "Each client trains in phases, each time on the next part of its data. The paper (Jana and Biemann 2021) "
-        "reports that F1 has dropped at 60 % of the data if each client adds noise. It gives no reason."
+        "reports that F1 drops from 0.74 at 40 % of the data to 0.17 at 60 % if each client adds noise. It gives no "
+        "reason."
     )
     tabs.phases(app, corpus)
 with third:

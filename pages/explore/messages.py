@@ -286,7 +286,8 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     rows = [f"| {name} | {measured} | {planned} |" for name, measured, planned in check_rows(check)]
     paragraphs = [
         "Training without noise looks the same to its user. So the check does not rely on the settings. It measures "
-        f"the noise of each of {check.steps:,} steps, from weights before and after the step.",
+        f"the noise of each of {check.steps:,} steps on some or all weights, from their values before and after the "
+        f"step.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:

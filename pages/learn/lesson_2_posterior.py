@@ -306,7 +306,7 @@ LESSON = Lesson(
         "**Pitfalls.** *ε = 1 means 1 %*: no, ε is not a probability. *A belief of 73 % is the truth*: at ε = 1 three "
         "of ten answers point to the wrong data set. *δ is the share of people whose records leak*: Gaussian noise "
         "never publishes a record. With a small probability the odds change by more than the factor e^ε.\n\n"
-        "**Ask the class.** Let each student choose an *Random draw* and bet on *with you* or *without you*. From "
+        "**Ask the class.** Let each student choose a *Random draw* and bet on *with you* or *without you*. From "
         "which ε on would you not take part?"
     ),
 )

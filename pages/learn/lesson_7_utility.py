@@ -174,8 +174,9 @@ LESSON = Lesson(
         "time.\n\n"
         "**Pitfalls.** The protected unit is one sentence: a person with ten of them has more than ten times ε "
         "(lesson 2). Public contextual vectors were tuned on other people's sentences: public does not mean given "
-        "freely. ε = 8 is not free of risk. The guarantee is a bound, not a measurement.\n\n"
-        "**Ask the class.** Who decides on ε: the users of the tagger, or the authors of its training sentences? What "
-        "would have to be at stake for you to ask for ε = 0.1?"
+        "freely. The curves do not meet at ∞: without noise too, the paper's settings find fewer entities. ε = 8 is "
+        "not free of risk. The guarantee is a bound, not a measurement.\n\n**Ask the class.** Who decides on ε: the "
+        "users of the tagger, or the authors of its training sentences? What would have to be at stake for you to "
+        "ask for ε = 0.1?"
     ),
 )

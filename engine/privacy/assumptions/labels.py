@@ -37,8 +37,8 @@ _WHY = {
     "states the privacy loss more exactly.",
     "sampling": "Random sampling hides which {unit}s are in a step, and lowers ε (amplification by subsampling). With "
     "shuffled batches there is no such secret: every {unit} is in one batch of each epoch. The smaller ε is not proven "
-    "for shuffled batches. For some data the true ε is larger: at least the lower bound shown (Chua et al. 2024). The "
-    "larger ε is proven.",
+    "for shuffled batches. For some data the true ε is larger: at least the lower bound shown (Chua et al. 2024). "
+    "The ε without amplification is larger and proven.",
     "neighbours": "The adjacency says which data sets the attacker must not be able to distinguish. A replacement is a "
     "removal and an addition, so its ε is larger: at most the value shown. Do not compare ε across adjacencies.",
     "unit": "The guarantee covers one {unit}. It is weaker for a person or group with several (group privacy), and k "
