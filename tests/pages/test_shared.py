@@ -322,12 +322,12 @@ class TestNoiseCheck:
         lines = "\n".join(check_lines(CLOSE))
         assert "does not detect noise truncated beyond four standard deviations" in lines
         assert (
-            "Where few steps sample most of the sentences, the check cannot detect a sentence that is in every sample"
-            in lines
+            "In a run of few steps that each sample most of the sentences, the check cannot detect a sentence that is "
+            "in every sample" in lines
         )
         assert "adds between 0.01 and 1 % of the noise variance" in lines
         assert "in every sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
-        assert "Where few rounds sample most of the clients" in "\n".join(
+        assert "In a run of few rounds that each sample most of the clients" in "\n".join(
             check_lines(dataclasses.replace(CLOSE, unit="client"))
         )
 
