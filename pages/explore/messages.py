@@ -287,7 +287,7 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     paragraphs = [
         "Training without noise looks the same to its user. So the check does not rely on the settings. It measures "
         f"the noise of each of {check.steps:,} steps on some or all weights, from their values before and after the "
-        f"step.",
+        "step.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:

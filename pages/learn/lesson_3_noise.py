@@ -269,11 +269,11 @@ LESSON = Lesson(
     note=(
         "**Sources.** C. Dwork, F. McSherry, K. Nissim, A. Smith 2006 (Laplace); B. Balle and Y.-X. Wang 2018 (the "
         "smallest Gaussian noise); I. Mironov 2017 (Rényi); dp_accounting (privacy loss distributions). The letters "
-        "are the corpus *Letters and notes (synthetic)*; a letter belongs to the family of the first person that it "
-        "names.\n\n**Pitfalls.** *More data, more noise*: no, the noise stays the same and the count grows. "
-        "*Clipping is a detail*: no. To see its effect, count the letters that name a person, with one letter per "
-        "family. The number of letters that clipping loses is itself private: an archive would not publish it. Noise "
-        "sampled in floating point has known weaknesses (Mironov 2012).\n\n**Ask the class.** Who should choose the "
-        "budget, and who notices when it is spent?"
+        "are those of the corpus *Letters and notes (synthetic)* that name a person. A letter belongs to the family of "
+        "the first person that it names.\n\n**Pitfalls.** *More data, more noise*: no, the noise stays the same and "
+        "the count grows. *Clipping is a detail*: no. To see its effect, count the letters that name a person, with "
+        "one letter per family. The number of letters that clipping loses is itself private: an archive would not "
+        "publish it. Noise sampled in floating point has known weaknesses (Mironov 2012).\n\n**Ask the class.** Who "
+        "should choose the budget, and who notices when it is spent?"
     ),
 )
