@@ -165,7 +165,9 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
         import pytest
 
         repeated: Any = importlib.import_module("tests.repeated")
-        repeated.due = lambda: True  # a mutation changes the sources; their digest takes longer than most tests
+        repeated.due = lambda: [
+            "computations"
+        ]  # a mutation changes the sources; their digest takes longer than most tests
         # Plain asserts: rewriting the asserts of a long file takes longer than many of its tests.
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments]))
         sys.stdout.flush()

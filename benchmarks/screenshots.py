@@ -26,7 +26,7 @@ from tests.browser import chromium
 from tests.browser.driving import FLAGS, free_port
 
 DOCS = REPOSITORY / "docs"
-TUTORIALS = ("teacher", "engineer", "compliance")
+TUTORIALS = ("compliance", "engineer", "teacher")
 HOME = "http://localhost:8501/"
 """Address of the dashboard in the tutorials."""
 PATIENCE = 400_000

@@ -78,8 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--nightly"):
         return
     due = config.workerinput["repeats_due"] if hasattr(config, "workerinput") else repeated.due()
-    markers = ("nightly",) if due else ("repeats", "nightly")
-    excluded = {item: name for name in markers for item in marked(items, name)}
+    excluded = {item: "repeats" for item, marker in marked(items, "repeats") if repeated.area(marker) not in due}
+    excluded |= {item: "nightly" for item, _ in marked(items, "nightly")}
     deselected = dict(Counter(excluded.values()))
     config.stash[DESELECTED] = deselected
     if hasattr(config, "workeroutput"):  # a worker process; each of them collects all tests
@@ -89,20 +89,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in excluded]
 
 
-def marked(items: list[pytest.Item], name: str) -> Iterator[pytest.Item]:
-    """Yield the tests with a marker; with ``after=n``, all cases of the test but the first n."""
+def marked(items: list[pytest.Item], name: str) -> Iterator[tuple[pytest.Item, pytest.Mark]]:
+    """Yield the tests with a marker, and the marker; with ``after=n``, all cases of the test but the first n."""
     cases: Counter[str] = Counter()
     for item in items:
         if marker := item.get_closest_marker(name):
             test = item.nodeid.partition("[")[0]
             if cases[test] >= marker.kwargs.get("after", 0):
-                yield item
+                yield item, marker
             cases[test] += 1
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker process which tests are due, so that it need not read all sources."""
+    """Tell a worker process which areas are due, so that it need not read all sources."""
     node.workerinput["repeats_due"] = repeated.due()
 
 

@@ -1,37 +1,76 @@
-"""Decide whether tests that repeat others are due: ``python -m tests.repeated`` runs them and records that they passed.
+"""Decide whether repeated tests are due: ``python -m tests.repeated`` runs them and records that they passed.
 
-A test marked ``repeats`` has the rule of another test at further sizes or in another precision; with ``after=n`` so do
-all its cases but the first n. ``make test`` runs it where a source in ``SOURCES`` has changed since the digest in
-``repeated.txt`` was recorded; ``make nightly`` always does.
+A test marked ``repeats`` checks the rule of another test at another size, in another precision, or with a browser or
+processes of its own. With ``after=n``, the first n cases of the test always run. ``make test`` runs the others where a
+source of their area (``AREAS``) has changed since ``repeated.txt`` was recorded; ``make nightly`` always does.
 """
 
 import ast
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import tokenize
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = Path(__file__).with_name("repeated.txt")
-SOURCES = (
-    "engine/experiments",
-    "engine/federated",
-    "engine/privacy",
-    "engine/reports",
-    "engine/seeds.py",
-    "engine/taggers",
-    "engine/training",
-    "requirements.txt",
-    "tests/engine/experiments",
-    "tests/engine/federated",
-    "tests/engine/privacy",
-    "tests/engine/reports",
-    "tests/engine/training",
-)
-"""Files, and folders with all Python files below them, whose change makes the tests due."""
+AREAS = {
+    "computations": (
+        "engine/experiments",
+        "engine/federated",
+        "engine/privacy",
+        "engine/reports",
+        "engine/seeds.py",
+        "engine/taggers",
+        "engine/training",
+        "requirements.txt",
+        "tests/engine/experiments",
+        "tests/engine/federated",
+        "tests/engine/privacy",
+        "tests/engine/reports",
+        "tests/engine/training",
+    ),
+    "pages": (
+        ".streamlit",
+        "app.py",
+        "docs/tutorials",
+        "engine/access",
+        "engine/lessons",
+        "engine/service",
+        "pages",
+        "requirements.txt",
+        "static",
+        "tests/browser",
+    ),
+    "processes": (
+        "engine/cluster",
+        "engine/serve.py",
+        "engine/service",
+        "engine/setup",
+        "engine/simulation",
+        "engine/store",
+        "federation",
+        "requirements.txt",
+        "tests/engine/cluster",
+        "tests/engine/reliability",
+        "tests/engine/service",
+        "tests/federation",
+    ),
+}
+"""For each area, files and folders whose change makes its tests due."""
+
+
+def area(marker: pytest.Mark) -> str:
+    """Return the area of a marker ``repeats``; without ``area=…`` it is that of computations."""
+    name: str = marker.kwargs.get("area", "computations")
+    if name not in AREAS:
+        raise pytest.UsageError(f"area={name!r} of a marker repeats, expected one of {', '.join(AREAS)}")
+    return name
 
 
 def code(source: str) -> str:
@@ -47,31 +86,49 @@ def code(source: str) -> str:
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
-def digest(root: Path = ROOT) -> str:
-    """Return the SHA-256 of the names and the code of the sources."""
+def digest(name: str, root: Path = ROOT) -> str:
+    """Return the SHA-256 of the names and contents of the sources of an area; of Python files, only the code counts."""
     whole = hashlib.sha256()
-    for name in SOURCES:
-        source = root / name
-        for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
-            name = path.relative_to(root).as_posix()
-            text = path.read_text(encoding="utf-8")
-            whole.update(f"{name}\0{code(text) if path.suffix == '.py' else text}\0".encode())
+    for source in AREAS[name]:
+        for path in _files(root / source):
+            whole.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            whole.update(code(path.read_text("utf-8")).encode() if path.suffix == ".py" else path.read_bytes())
+            whole.update(b"\0")
     return whole.hexdigest()
 
 
+def _files(source: Path) -> list[Path]:
+    if source.is_file():
+        return [source]
+    return sorted(path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _recorded() -> dict[str, str]:
+    lines = RECORDED.read_text("utf-8").splitlines() if RECORDED.exists() else []
+    return {name: value for name, _, value in (line.partition(" ") for line in lines) if name in AREAS}
+
+
 @cache
-def due() -> bool:
-    """Return whether a source has changed since the tests last passed."""
-    return not RECORDED.exists() or RECORDED.read_text(encoding="utf-8").strip() != digest()
+def due() -> list[str]:
+    """Return the areas of which a source has changed since their tests last passed."""
+    recorded = _recorded()
+    return [name for name in AREAS if recorded.get(name) != digest(name)]
 
 
 def main() -> int:
-    """Run the repeating tests and record the digest if they pass; return the exit code of pytest."""
-    before = digest()
-    command = [sys.executable, "-m", "pytest", "--nightly", "-m", "repeats", "-n", "2", *sys.argv[1:]]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    if code == 0 and digest() == before:
-        RECORDED.write_text(before + "\n", encoding="utf-8")
+    """Run the repeated tests of the changed areas and record the digests if they pass; return the exit code."""
+    changed = due()
+    before = {name: digest(name) for name in changed}
+    if not changed:
+        sys.stdout.write("No source of a repeated test has changed.\n")
+        return 0
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "-m", "repeats", *sys.argv[1:]]
+    environment = os.environ | {"CI": "true"}  # a test that would be skipped, for lack of a browser, fails
+    code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    if code == 0:
+        passed = {name: value for name, value in before.items() if digest(name) == value}
+        lines = [f"{name} {value}\n" for name, value in sorted((_recorded() | passed).items())]
+        RECORDED.write_text("".join(lines), encoding="utf-8")
     return code
 
 

@@ -36,16 +36,48 @@ def test_code_drops_only_comments_docstrings_and_blank_lines(old, new, same):
     assert (repeated.code(SOURCE.replace(old, new)) == repeated.code(SOURCE)) is same
 
 
-def test_digest_depends_on_names_and_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(repeated, "SOURCES", ("folder",))
+def test_digest_depends_on_names_and_contents(tmp_path, monkeypatch):
+    monkeypatch.setattr(repeated, "AREAS", {"one": ("folder", "list.txt")})
     (tmp_path / "folder").mkdir()
-    module = tmp_path / "folder" / "one.py"
+    module, picture, listed = tmp_path / "folder" / "one.py", tmp_path / "folder" / "mark.svg", tmp_path / "list.txt"
     module.write_text(SOURCE)
-    before = repeated.digest(tmp_path)
+    picture.write_bytes(b"\xff")
+    listed.write_text("package==1\n")
+    before = repeated.digest("one", tmp_path)
     module.write_text(SOURCE.replace("Module", "The module"))
-    assert repeated.digest(tmp_path) == before
-    module.rename(module.with_name("two.py"))
-    assert repeated.digest(tmp_path) != before
+    assert repeated.digest("one", tmp_path) == before
+    for change in (
+        lambda: module.rename(module.with_name("two.py")),
+        lambda: picture.write_bytes(b"\xfe"),
+        lambda: listed.write_text("package==2\n"),
+    ):
+        change()
+        assert repeated.digest("one", tmp_path) != before
+        before = repeated.digest("one", tmp_path)
+
+
+def test_sources_exist():
+    assert [
+        source for sources in repeated.AREAS.values() for source in sources if not (repeated.ROOT / source).exists()
+    ] == []
+
+
+def test_only_areas_with_a_changed_source_are_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(repeated, "RECORDED", tmp_path / "repeated.txt")
+    repeated.due.cache_clear()
+    assert repeated.due() == list(repeated.AREAS)
+    digests = {name: repeated.digest(name) for name in repeated.AREAS}
+    repeated.RECORDED.write_text("".join(f"{name} {digests[name]}\n" for name in ("computations", "pages")))
+    repeated.due.cache_clear()
+    assert repeated.due() == ["processes"]
+    repeated.due.cache_clear()
+
+
+def test_an_unknown_area_is_refused():
+    assert repeated.area(pytest.mark.repeats.mark) == "computations"
+    assert repeated.area(pytest.mark.repeats(area="pages").mark) == "pages"
+    with pytest.raises(pytest.UsageError, match="area='page'"):
+        repeated.area(pytest.mark.repeats(area="page").mark)
 
 
 def test_marked_leaves_the_first_cases_of_each_test():
@@ -53,4 +85,4 @@ def test_marked_leaves_the_first_cases_of_each_test():
     marks = {"a": pytest.mark.repeats(after=2).mark, "b": pytest.mark.repeats.mark, "c": None}
     names = [f"{test}[{case}]" for case in range(3) for test in "abc"]
     items = [SimpleNamespace(nodeid=name, get_closest_marker=lambda _, mark=marks[name[0]]: mark) for name in names]
-    assert [item.nodeid for item in marked(items, "repeats")] == ["b[0]", "b[1]", "a[2]", "b[2]"]
+    assert [item.nodeid for item, _ in marked(items, "repeats")] == ["b[0]", "b[1]", "a[2]", "b[2]"]

@@ -100,6 +100,7 @@ def test_navigation_reaches_every_page(page, dashboard, width):
     wait_for(lambda: "Highest measured F1" in answer(page))
 
 
+@pytest.mark.repeats(area="pages")
 def test_parallel_axis_brushes_filter_the_table(page, dashboard):
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.goto(dashboard + "compare")
@@ -145,6 +146,7 @@ def choose_row(page: Page, row: int) -> None:
     raise AssertionError(f"row {row} could not be chosen")
 
 
+@pytest.mark.repeats(area="pages")
 def test_dialogs_survive_a_refresh_of_the_run_list(page, dashboard):
     page.goto(dashboard + LONG + "&seed=5")
     page.get_by_role("button", name="Run").click()
@@ -187,6 +189,7 @@ def test_dialogs_survive_a_refresh_of_the_run_list(page, dashboard):
     wait_for(lambda: "■ cancelled" in (grid.text_content() or ""))
 
 
+@pytest.mark.repeats(area="pages")
 def test_compare_draws_its_charts_at_each_visit(page, dashboard):
     page.goto(dashboard)
     for _ in range(2):
@@ -268,6 +271,7 @@ def test_page_without_active_run_does_not_poll(page, dashboard):
     assert sent == []
 
 
+@pytest.mark.repeats(area="pages")
 def test_cancelled_run_is_shown_in_both_tabs(page, dashboard):
     page.goto(dashboard + LONG)
     page.wait_for_selector("h3")
@@ -284,6 +288,7 @@ def test_cancelled_run_is_shown_in_both_tabs(page, dashboard):
         assert tab.get_by_role("button", name="Continue").is_visible()
 
 
+@pytest.mark.repeats(area="pages")
 def test_copied_link_opens_the_same_view(page, dashboard, profile):
     open_page(page, dashboard)
     move_slider(page.get_by_role("slider", name=NOISE), "ArrowRight", "5")
@@ -298,6 +303,7 @@ def test_copied_link_opens_the_same_view(page, dashboard, profile):
     assert answer(second) == answer(page)
 
 
+@pytest.mark.repeats(area="pages")
 def test_browser_back_undoes_a_setting(page, dashboard):
     open_page(page, dashboard)
     slider = page.get_by_role("slider", name=NOISE)
@@ -325,6 +331,7 @@ def test_results_can_be_downloaded(page, dashboard):
     assert started.value.suggested_filename == "epsilon-explorer.png"
 
 
+@pytest.mark.repeats(area="pages")
 def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     bad, notes = tmp_path / "bad.conll", tmp_path / "case notes.conll"
     bad.write_text("word O\nName B-PER\nthree columns O\n")

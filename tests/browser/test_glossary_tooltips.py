@@ -115,6 +115,7 @@ def test_terms_are_reachable_by_keyboard(page, dashboard):
     expect(letter).to_be_focused()
 
 
+@pytest.mark.repeats(area="pages")
 def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="dark")
     page = context.new_page()

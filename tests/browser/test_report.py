@@ -13,6 +13,7 @@ from engine.reports.document.model import checksum
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.repeats(area="pages")
 def test_report_of_an_explored_run_can_be_downloaded(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("link", name="Report").last.click()

@@ -70,6 +70,7 @@ def test_account_page_has_glossary_tooltips(signed_in, shared):
     wait_for(lambda: ada.evaluate(UNEXPLAINED) == [], 15)
 
 
+@pytest.mark.repeats(area="pages")
 def test_roles_ownership_and_audit_log(signed_in, shared):
     rita, rudi = signed_in("Rita"), signed_in("Rudi")
     opened(rita, shared + SMALL)

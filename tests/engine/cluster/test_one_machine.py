@@ -136,6 +136,7 @@ def undisturbed(encoded, tmp_path_factory):
     return alone(RUNS, tmp_path_factory.mktemp("undisturbed"), encoded)
 
 
+@pytest.mark.repeats(area="processes")
 def test_runs_survive_changed_clocks_and_a_killed_scheduler(members, settings_of_app, undisturbed):
     """One clock goes back by a day and one forward. The monotonic clock continues, as on a real machine."""
     app, watch = App(settings_of_app, RUNS, **members.environment), Watch(settings_of_app, RUNS)

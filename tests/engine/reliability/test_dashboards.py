@@ -77,6 +77,7 @@ def submit(settings, config) -> None:
     )
 
 
+@pytest.mark.repeats(area="processes")
 def test_two_dashboards_share_a_cluster_and_a_third_continues_a_killed_run(dashboards, trained_settings, undisturbed):
     """Check the owners of a cluster.
 

@@ -25,6 +25,7 @@ SPARE = 60_000_000
 """Bytes that a worker may allocate beyond its current memory."""
 
 
+@pytest.mark.repeats(area="processes")
 @pytest.mark.timeout(2700)
 @pytest.mark.parametrize(
     ("seconds", "limits"),
