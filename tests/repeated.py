@@ -44,7 +44,6 @@ AREAS = {
         "engine/service",
         "pages",
         "requirements.txt",
-        "static",
         "tests/browser",
     ),
     "processes": (
