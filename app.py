@@ -68,4 +68,7 @@ try:
     page.run()
 except EpsilonError as error:
     st.error(address.plain(str(error)), icon=":material/error:")
-st.caption(f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without noise")
+st.caption(
+    f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} for runs with noise, {PLAIN_VERSION} for runs "
+    "without noise"
+)

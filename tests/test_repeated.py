@@ -64,13 +64,11 @@ def test_sources_exist():
 
 def test_only_areas_with_a_changed_source_are_due(tmp_path, monkeypatch):
     monkeypatch.setattr(repeated, "RECORDED", tmp_path / "repeated.txt")
-    repeated.due.cache_clear()
-    assert repeated.due() == list(repeated.AREAS)
-    digests = {name: repeated.digest(name) for name in repeated.AREAS}
-    repeated.RECORDED.write_text("".join(f"{name} {digests[name]}\n" for name in ("computations", "pages")))
-    repeated.due.cache_clear()
-    assert repeated.due() == ["processes"]
-    repeated.due.cache_clear()
+    monkeypatch.setattr(repeated, "AREAS", {"one": ("pyproject.toml",), "two": ("Makefile",)})
+    due = repeated.due.__wrapped__
+    assert due() == ["one", "two"]
+    repeated.RECORDED.write_text(f"one {repeated.digest('one')}\nolder line\ntwo {64 * '0'}\n")
+    assert due() == ["two"]
 
 
 def test_an_unknown_area_is_refused():

@@ -123,5 +123,5 @@ def _coarse_samples(check: NoiseCheck) -> list[str]:
     return [
         f"In a run of few {steps} that each sample most of the {check.unit}s, the check cannot detect a {check.unit} "
         "that is in every sample. Nor can it detect a division by the actual instead of the expected batch size. "
-        "Random sampling gives similar values."
+        "In both cases a correct run gives similar values."
     ]

@@ -154,8 +154,10 @@ def chance_text(plan: Recommendation) -> str:
     )
     if single:
         number = len(plan.evidence.settings)
-        several = f"All {number:,}" if single == number else f"{single:,} of the {number:,}"
-        text += f" {several} configurations have a single run each, so their seed variance is unknown."
+        several = f"All {number:,}" if single == number else f"{single:,} of all {number:,}"
+        text += (
+            f" {several} configurations, with or without noise, have a single run each: their seed variance is unknown."
+        )
     return text
 
 

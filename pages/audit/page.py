@@ -42,7 +42,8 @@ st.caption(
     "The proof gives an upper bound on ε (diamond). An attack gives a lower bound, with 95 % confidence for each "
     "attacker and seed. If a lower bound lies right of the diamond, the claim is contradicted at 95 % confidence. With "
     "several seeds, a marker shows the mean of their bounds, which is no 95 % bound itself. The table *Runs with "
-    "canaries* has the bound of each seed."
+    "canaries* has the bound of each seed. The claimed ε is that of the training with canaries. These are further "
+    "sentences, so it is slightly smaller than the ε of the audited run."
     + messages.ceiling(of_corpus)
     + (f" [Assumptions of the claimed ε]({assumptions})." if assumptions else "")
 )

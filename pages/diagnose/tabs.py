@@ -89,7 +89,10 @@ def phases(app: Application, corpus: str) -> None:
     figure = _phases_chart(by_phase, corpus, metric)
     show(figure, key="phases", label="F1 after each phase, reported and measured")
     if metric != "published":
-        st.caption(f"The paper reports token-level scores. Choose “{METRICS['published']}” to compare them with ours.")
+        st.caption(
+            "The paper's scores are most likely token-level. Choose "
+            f"“{METRICS['published']}” to compare them with ours."
+        )
     show(diagnose_charts.variants(tried, key=f"fixes-{corpus}"), key="fixes", label="F1 at the end by setting")
     answer(app, tried, "run-phases")
 

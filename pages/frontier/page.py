@@ -54,7 +54,7 @@ st.caption(
 seeded_noise_notice.caption()
 if not by_tokens:
     st.caption(
-        "The paper (Jana and Biemann 2021) reports token-level scores. Choose "
+        "The scores of the paper (Jana and Biemann 2021) are most likely token-level. Choose "
         f"“{METRICS['published']}” to see them at our recomputed ε."
     )
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})

@@ -109,7 +109,7 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
             "ε per sentence", EPSILONS, default=8.0, format_func="ε = {:g}".format, required=True
         )
     parting = st.toggle(
-        f"Train alone after {fedner_2020.TOGETHER:.0%} of the steps",
+        f"Train alone after {100 * fedner_2020.TOGETHER:.0f} % of the steps",
         disabled=scope == fedner_2020.PLATFORM or shared == NOTHING,
         help="Each silo first trains with the others. Then it trains alone and adapts the shared weights to its texts.",
     )

@@ -133,7 +133,8 @@ DISCUSSION = {
     ),
     "figure6": (
         "The paper concludes that every method gains within FedNER. Each method shares its layers below the first "
-        "LSTM; LSTM-CRF and S-LSTM-CRF have no layers there, so they share their LSTM."
+        "LSTM; LSTM-CRF and S-LSTM-CRF have no layers there, so they share their LSTM. CNN-CRF and GRAM-CNN have no "
+        "LSTM. They share their convolutions and the layers below."
     ),
     "private": (
         "The paper leaves privacy to future work. **Sentence level**: each silo trains all weights of its model with "
@@ -161,9 +162,9 @@ def partial_noise_attack(measurement: Measurement) -> str:
         "without noise. Through this head, one sentence would change every later gradient. We measured this: one "
         f"sentence changed the released sum of gradients by up to **{shared_only['moved_most']:.0f} clip norms**, "
         "where the guarantee assumes one. An attacker who tested for the sentence was right in "
-        f"**{shared_only['right']} of {trials}** trials; the claimed guarantee allows at most {share:.0%}. With noise "
-        f"on all layers, the sum changed by {all_layers['moved_most']:.1f} clip norms, and the attacker was right in "
-        f"{all_layers['right']} of {trials} trials. If each trial succeeds at the allowed rate, at least "
+        f"**{shared_only['right']} of {trials}** trials; the claimed guarantee allows at most {100 * share:.0f} %. "
+        f"With noise on all layers, the sum changed by {all_layers['moved_most']:.1f} clip norms, and the attacker was "
+        f"right in {all_layers['right']} of {trials} trials. If each trial succeeds at the allowed rate, at least "
         f"{all_layers['right']} successes have a probability of {100 * p_value:.0f} %. Therefore this page shows an ε "
         "only for noise on all layers."
     )

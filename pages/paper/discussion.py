@@ -104,8 +104,8 @@ _STORIES = {
         "With DP the incremental setting works up to 40 % of the data; at 60 % F1 has collapsed. The paper gives no "
         "reason.",
         "With the noise divided by the batch size, as in DP-SGD, F1 does not collapse in our runs. Noise scaled for "
-        "batch size 1 is 32 times as large. With this noise, scores are nearly as low as the reported scores from "
-        "60 % on, but from the first phase on (counterfactual runs). That a fault of this kind caused the collapse "
-        "is our inference. Each sentence is used in one phase only, so its ε is spent in that phase only.",
+        "batch size 1 is 32 times as large. With this noise, scores are low from the first phase on (counterfactual "
+        "runs). They are nearly as low as the reported scores at 60 % and later. That a fault of this kind caused the "
+        "collapse is our inference. Each sentence is used in one phase only, so its ε is spent in that phase only.",
     ),
 }
