@@ -77,6 +77,7 @@ lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 federation/requirements.in -o federation/requirements.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/vectors.in -o engine/setup/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/language_model.in -o engine/setup/language_model.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 engine/setup/uv.in -o engine/setup/uv.txt
 
 results: setup
 	@$(PYTHON) -m benchmarks.cached_results

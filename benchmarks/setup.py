@@ -36,7 +36,6 @@ BACKGROUND = (
     setup_status.TRAINING,
     setup_status.TENSORFLOW,
     setup_status.LANGUAGE_MODEL,
-    setup_status.BYTE_CODE,
 )
 DONE = "Set-up is done."
 LIMIT = 3600

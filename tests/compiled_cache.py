@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epsilon-explorer" / "compiled"
 MOST = 3
 """Maximum number of copies; the oldest is deleted first."""
-PATTERNS = ("__pycache__/*.nb[ic]", "__pycache__/compiled", "__pycache__/compiling")
+PATTERNS = ("__pycache__/*.nb[ic]", "__pycache__/compiled-*", "__pycache__/compiling")
 """Numba's files, and the digests of their sources."""
 
 

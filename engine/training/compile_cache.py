@@ -7,12 +7,15 @@ import hashlib
 import os
 import platform
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 _ENGINE = Path(__file__).resolve().parent.parent
-_STAMP, _BEGUN = (_ENGINE / "__pycache__" / name for name in ("compiled", "compiling"))
-"""Digest files of this checkout; another checkout with the same virtual environment has its own compiled code."""
+_STAMP = _ENGINE / "__pycache__" / f"compiled-{sys.implementation.cache_tag}"
+_BEGUN = _ENGINE / "__pycache__" / "compiling"
+"""Digest files of this checkout; another checkout with the same virtual environment has its own compiled code. Each
+version of Python has its own, too."""
 
 
 def is_fresh() -> bool:

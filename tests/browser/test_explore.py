@@ -94,7 +94,7 @@ def test_navigation_reaches_every_page(page, dashboard, width):
         "Recommended settings",
         "Training diagnostics",
     ):
-        assert page.get_by_role("link", name=name).is_visible(), name
+        expect(page.get_by_role("link", name=name), name).to_be_visible()
     page.get_by_role("link", name="Pareto frontier").click()
     wait_for(lambda: address(page) == dashboard + "frontier")
     wait_for(lambda: "Highest measured F1" in answer(page))

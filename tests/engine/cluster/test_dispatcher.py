@@ -156,10 +156,14 @@ def test_warm_up_waits_for_the_installation(dispatcher, tmp_path, monkeypatch):
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     dispatcher._warm = set()
     with setup_status.alone(lambda: None):
-        setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.BYTE_CODE), over=1))
+        setup_status.tell(
+            Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.LANGUAGE_MODEL), over=1)
+        )
         dispatcher.step()
         assert dispatcher._client.given == []
-        setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.BYTE_CODE), over=2))
+        setup_status.tell(
+            Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.LANGUAGE_MODEL), over=2)
+        )
         dispatcher.step()
         dispatcher.step()
     assert len(dispatcher._client.given) == 2

@@ -16,7 +16,14 @@ import pytest
 from engine.setup import Failed, install, packages
 
 ROOT = Path(__file__).resolve().parents[3]
-LISTS = (packages.BUILDERS, packages.PRODUCT, packages.TESTS, *install.VENDORED.values(), install.LANGUAGE_MODEL)
+LISTS = (
+    packages.UV,
+    packages.BUILDERS,
+    packages.PRODUCT,
+    packages.TESTS,
+    *install.VENDORED.values(),
+    install.LANGUAGE_MODEL,
+)
 PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 
 
@@ -38,11 +45,18 @@ def wheel(folder, name, version, asks=""):
     return f"{name}=={version} --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n"
 
 
-def pip_offline(folder):
-    """Install ``list.txt`` of a folder into ``there``, from the files in the folder."""
-    offline = ["--no-index", "--find-links", str(folder), "--target", str(folder / "there")]
-    command = packages.pip_install(str(folder / "list.txt"), *offline)
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture(params=["uv", "pip"])
+def install_offline(request):
+    """Return a function that installs ``list.txt`` of a folder into ``there``, from the files in the folder."""
+
+    def install_from(folder):
+        listed = str(folder / "list.txt")
+        command = packages.install_command(listed) if request.param == "uv" else packages.pip_install(listed)
+        assert request.param in command
+        offline = ["--no-index", "--find-links", str(folder), "--target", str(folder / "there")]
+        return subprocess.run([*command, *offline], capture_output=True, text=True, check=False)
+
+    return install_from
 
 
 @pytest.fixture
@@ -50,7 +64,7 @@ def calls(monkeypatch):
     """Record the pip commands with the lists passed to them."""
     kept: list[tuple[list[str], str]] = []
     monkeypatch.setattr(
-        packages, "fetch", lambda command, wanted, progress: kept.append((command, Path(command[-1]).read_text()))
+        packages, "fetch", lambda command, progress: kept.append((command, Path(command[-1]).read_text()))
     )
     return kept
 
@@ -63,7 +77,23 @@ def test_installed_list_is_not_installed_again(tmp_path, calls):
     assert not packages.installed(packages.TESTS, tmp_path)
     (tmp_path / "installed-requirements.txt").write_text("another state of the list")
     assert not packages.installed(packages.PRODUCT, tmp_path)
-    assert [Path(command[-1]).name for command, _ in calls] == ["builders.txt", "list.txt"]
+    assert [Path(command[-1]).name for command, _ in calls] == ["uv.txt", "builders.txt", "list.txt"]
+
+
+def test_pip_installs_where_uv_cannot_be_installed(tmp_path, monkeypatch):
+    """uv has no build for some machines."""
+    commands, said = [], []
+
+    def fetch(command, progress):
+        if command[-1].endswith(packages.UV):
+            raise Failed("no such file")
+        commands.append(command)
+
+    monkeypatch.setattr(packages, "fetch", fetch)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: name != "uv" or None)
+    packages.install(packages.PRODUCT, tmp_path, said.append)
+    assert ["pip" in command and "--require-hashes" in command for command in commands] == [True, True]
+    assert said == ["pip instead of uv (no such file)"]
 
 
 def test_test_packages_include_product_packages(tmp_path, calls):
@@ -82,7 +112,7 @@ def test_light_install_omits_heavy_packages(tmp_path, calls):
     packages.install(packages.PRODUCT, tmp_path, print, light=True)
     assert packages.installed(packages.PRODUCT, tmp_path, light=True)
     assert not packages.installed(packages.PRODUCT, tmp_path)
-    _, (_, listed) = calls
+    *_, (_, listed) = calls
     left_out = pins(packages.PRODUCT) - {pin.lower() for pin in PIN.findall(listed)}
     assert {pin.split("==")[0] for pin in left_out} == packages.HEAVY
     assert listed.count("--hash") < (ROOT / packages.PRODUCT).read_text().count("--hash")
@@ -117,57 +147,37 @@ def test_pages_and_workers_import_no_heavy_packages():
     subprocess.run([sys.executable, "-c", WITHOUT_HEAVY, " ".join(modules)], check=True, cwd=ROOT)
 
 
-FETCHES = """
-import os, pathlib, sys, time
-(pathlib.Path(os.environ["TMPDIR"]) / "package.whl").write_bytes(bytes(3_000_000))
-while not pathlib.Path(sys.argv[1]).exists():
-    time.sleep(0.02)
-"""
 WAITS = """
-import os, pathlib, sys, time
-pathlib.Path(sys.argv[1]).write_text(f"{os.getpid()} ")
+import os, time
+print(os.getpid(), flush=True)
 while True:
     time.sleep(1)
 """
 
 
-class TestFetching:
-    @pytest.fixture(autouse=True)
-    def stale_downloads(self, tmp_path, monkeypatch):
-        """Create a folder with the remains of a killed set-up."""
-        monkeypatch.setattr(packages, "PASSING", tmp_path / "fetched")
-        packages.PASSING.mkdir()
-        (packages.PASSING / "left.whl").write_bytes(bytes(1_000_000))
+def test_each_line_of_the_installer_is_progress():
+    said = []
+    packages.fetch([sys.executable, "-c", "print('Downloading numpy'); print('  Installed 96 packages')"], said.append)
+    assert said == ["Downloading numpy", "Installed 96 packages"]
 
-    def test_progress_counts_megabytes_and_installed_packages(self, tmp_path):
-        wanted = packages.pins((ROOT / packages.PRODUCT).read_text())
-        said = []
 
-        def progress(words):
-            said.append(words)
-            if words.startswith("3 MB"):
-                (tmp_path / "seen").touch()
+def test_failed_fetch_keeps_its_output():
+    says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
+    with pytest.raises(Failed, match="ERROR: nothing is there") as caught:
+        packages.fetch([sys.executable, "-c", says], print)
+    assert caught.value.said == "before\nERROR: nothing is there"
 
-        packages.fetch([sys.executable, "-c", FETCHES, str(tmp_path / "seen")], wanted, progress)
-        assert all(part in said[-1] for part in ("3 MB", f"{len(wanted)} of {len(wanted)} installed"))
-        assert not packages.PASSING.exists()
 
-    def test_failed_fetch_keeps_its_output(self):
-        says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
-        with pytest.raises(Failed, match="ERROR: nothing is there") as caught:
-            packages.fetch([sys.executable, "-c", says], (), print)
-        assert caught.value.said == "before\nERROR: nothing is there"
+def test_interrupted_fetch_kills_its_process():
+    numbers = []
 
-    def test_interrupted_fetch_kills_its_process(self, tmp_path):
-        number = tmp_path / "number"
+    def stop(line):
+        numbers.append(int(line))
+        raise KeyboardInterrupt
 
-        def stop(words):
-            if number.exists() and number.read_text().endswith(" "):
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            packages.fetch([sys.executable, "-c", WAITS, str(number)], (), stop)
-        assert not psutil.pid_exists(int(number.read_text()))
+    with pytest.raises(KeyboardInterrupt):
+        packages.fetch([sys.executable, "-c", WAITS], stop)
+    assert not psutil.pid_exists(*numbers)
 
 
 def test_vectors_are_first_installed_with_hashes():
@@ -223,29 +233,27 @@ def test_lists_name_no_package_index(name):
     assert not re.search(r"://|--(extra-)?index|--find-links", (ROOT / name).read_text())
 
 
-def test_wrong_hash_is_rejected(tmp_path):
-    wheel = tmp_path / "nothing-1.0-py3-none-any.whl"
-    wheel.write_bytes(b"not what was listed")
+def test_wrong_hash_is_rejected(tmp_path, install_offline):
+    wheel(tmp_path, "nothing", "1.0")
     (tmp_path / "list.txt").write_text(f"nothing==1.0 --hash=sha256:{64 * '0'}\n")
-    tried = pip_offline(tmp_path)
+    tried = install_offline(tmp_path)
     assert tried.returncode != 0
-    assert "DO NOT MATCH THE HASHES" in tried.stderr
-    assert sys.executable in packages.pip_install(packages.PRODUCT)
+    assert re.search("do not match the hashes|hash mismatch", tried.stderr, re.IGNORECASE), tried.stderr
 
 
-def test_newer_release_of_dependency_with_extras_is_ignored(tmp_path):
+def test_newer_release_of_dependency_with_extras_is_ignored(tmp_path, install_offline):
     """pytest-cov requires coverage[toml]. pip looks at the newest release first; the list has no hash of a newer
     coverage, so every set-up failed on the day of its release.
     """
     listed = [wheel(tmp_path, "asking", "1.0", asks="asked[more]>=1.0"), wheel(tmp_path, "asked", "1.0")]
     wheel(tmp_path, "asked", "2.0")
     (tmp_path / "list.txt").write_text("".join(listed))
-    tried = pip_offline(tmp_path)
+    tried = install_offline(tmp_path)
     assert tried.returncode == 0, tried.stderr
     assert (tmp_path / "there" / "asked-1.0.dist-info").is_dir()
 
 
-def test_source_package_is_built_offline_with_listed_builders(tmp_path):
+def test_source_package_is_built_offline_with_listed_builders(tmp_path, install_offline):
     """As seqeval does, it requires setuptools_scm in setup.py's old way; pip would fetch it from anywhere."""
     source = tmp_path / "tiny-1.0"
     source.mkdir()
@@ -258,7 +266,7 @@ def test_source_package_is_built_offline_with_listed_builders(tmp_path):
     packed = shutil.make_archive(str(source), "gztar", tmp_path, "tiny-1.0")
     digest = hashlib.sha256(Path(packed).read_bytes()).hexdigest()
     (tmp_path / "list.txt").write_text(f"tiny==1.0 --hash=sha256:{digest}\n")
-    tried = pip_offline(tmp_path)
+    tried = install_offline(tmp_path)
     assert tried.returncode == 0, tried.stderr
     assert (tmp_path / "there" / "tiny.py").is_file()
     assert not {"setuptools", "setuptools-scm", "wheel"} - {pin.split("==")[0] for pin in pins(packages.BUILDERS)}
