@@ -2,7 +2,7 @@
 
 Clones the committed state into a new folder, with a home of its own, calls `make run` there as a user does, and opens
 the page in Chromium as soon as the server answers. The seconds of each part are those in the terminal. With
-``--no-cache`` pip downloads every file; otherwise it uses its cache.
+``--no-cache`` every file is downloaded; otherwise uv and pip use their caches.
 
 The program's own share is the time from the packages to the first page: finding missing parts, starting the server,
 rendering. The other parts are installed in the background.
@@ -47,7 +47,7 @@ def clean_environment(home: Path, port: int, cached: bool) -> dict[str, str]:
     """Return the environment of a user without any settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("EPSILON_", "NUMBA_", "MAKE"))}
     kept.pop("VIRTUAL_ENV", None)
-    fetched = {} if cached else {"PIP_NO_CACHE_DIR": "1"}
+    fetched = {} if cached else {"PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1"}
     return kept | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"} | fetched
 
 
@@ -125,7 +125,7 @@ def measure(cached: bool) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-cache", action="store_true", help="download every file, without pip's cache")
+    parser.add_argument("--no-cache", action="store_true", help="download every file, without a cache")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
@@ -141,7 +141,7 @@ def main() -> None:
         ("until installation is finished", found["all"]),
         ("until the page no longer shows the installation", found["sentence_gone"]),
     ]
-    how = "every file downloaded" if options.no_cache else "files from pip's cache"
+    how = "every file downloaded" if options.no_cache else "files from the cache"
     text = markdown((f"{machine_class()}; load {load:.1f} before; {how}", "seconds"), rows)
     values = found | {"load_before": round(load, 1), "every_file_fetched": options.no_cache}
     finish("setup", values, text, as_json=options.json, save=options.save)

@@ -101,7 +101,7 @@ def fetch(command: list[str], progress: Callable[[str], None]) -> None:
 
     Args:
         command: The command.
-        progress: Callback with each line of output.
+        progress: Callback with each line of output, except those on single installed packages.
 
     Raises:
         Failed: If the command fails.
@@ -111,7 +111,8 @@ def fetch(command: list[str], progress: Callable[[str], None]) -> None:
         try:
             for line in process.stdout or ():
                 lines.append(line.rstrip())
-                progress(lines[-1].strip()[:80])
+                if not line.startswith((" + ", " - ", " ~ ")):  # uv's list of all packages at the end
+                    progress(line.strip()[:80])
         except BaseException:  # the installer must not outlive this process
             process.kill()
             raise

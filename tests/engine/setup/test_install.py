@@ -157,7 +157,8 @@ while True:
 
 def test_each_line_of_the_installer_is_progress():
     said = []
-    packages.fetch([sys.executable, "-c", "print('Downloading numpy'); print('  Installed 96 packages')"], said.append)
+    says = "print('Downloading numpy'); print('  Installed 96 packages'); print(' + numpy==2.4.6')"
+    packages.fetch([sys.executable, "-c", says], said.append)
     assert said == ["Downloading numpy", "Installed 96 packages"]
 
 
