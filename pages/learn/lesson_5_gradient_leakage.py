@@ -202,9 +202,9 @@ LESSON = Lesson(
     show=show,
     words=(
         "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no others. "
-        "Clipping and more steps change its factors, not its words. Noise hides them, as does a sum over very "
-        "many words. Only devices that charge on Wi-Fi train. Others reveal nothing, but get a model trained for "
-        "others."
+        "Clipping and more steps change its factors, not its words. Noise hides them; a sum over very many "
+        "words makes recovery harder. Only devices that charge on Wi-Fi train. Others reveal nothing, but get a model "
+        "trained for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "
