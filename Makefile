@@ -3,6 +3,7 @@
 # make test        installs missing parts, then runs the tests, browser tests included, except those that take hours
 # make check       runs lint, types and the tests that import a changed file, in a minute and a half (BASE=REV: since REV)
 # make nightly     runs all tests: processes killed at 50 moments, 500 runs in a row, long fuzzing
+# make contract    runs some tests in a minute; VENV=.venv-3.12 PYTHONS=python3.12 runs them with another Python
 # make lint        runs ruff and mypy, and searches for banned phrases and secrets
 # make sbom        lists the installed packages with their licences, in CycloneDX format: sbom.json
 # make setup       installs only: the virtual environment .venv, the pinned packages, the word vectors
@@ -14,9 +15,12 @@
 # make lock        creates the lists of pinned packages from the short ones, *.in (UPGRADE="--upgrade": newer versions)
 # make vectors-lg  installs the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
-PYTHON := .venv/bin/python
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+PYTHONS := python3.13 python3.12 python3.11 python3 python
+SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: run test check nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
+.PHONY: run test check contract nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.setup.install --pages
@@ -37,6 +41,10 @@ check: setup-tests
 	$(PYTHON) -m mypy
 	@$(PYTHON) -m tests.touched --base $(BASE)
 
+# In an environment of its own: `make contract VENV=.venv-3.12 PYTHONS=python3.12`.
+contract: setup-tests
+	$(PYTHON) -m pytest -m contract --numprocesses 2 --dist loadfile
+
 nightly: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) --nightly
 
@@ -51,7 +59,7 @@ lint: setup-tests
 
 # Reproducible: the same packages give the same file.
 sbom: setup-tests
-	$(PYTHON) -m cyclonedx_py environment .venv --output-reproducible --output-file sbom.json
+	$(PYTHON) -m cyclonedx_py environment $(VENV) --output-reproducible --output-file sbom.json
 
 # A separate environment, created by uv: the dependencies of pip-audit conflict with TensorFlow's pins.
 OSV := https://api.osv.dev/v1/query
@@ -66,7 +74,7 @@ coverage: setup-tests
 	$(PYTEST) --cov -m "not browser"
 
 # Existing pins do not change. The vectors' package declares a newer Python than it needs.
-LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --annotation-style line \
+LOCK := -m uv pip compile --quiet --generate-hashes --universal --annotation-style line \
   --custom-compile-command "make lock" $(UPGRADE)
 DATA := --no-deps --python-version 3.13
 lock: setup-tests
@@ -77,6 +85,7 @@ lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 federation/requirements.in -o federation/requirements.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/vectors.in -o engine/setup/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/language_model.in -o engine/setup/language_model.txt
+	$(PYTHON) $(LOCK) --no-deps --python-version 3.11 engine/setup/tf_privacy.in -o engine/setup/tf_privacy.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 engine/setup/uv.in -o engine/setup/uv.txt
 
 results: setup
@@ -100,24 +109,21 @@ FEDERATION_LISTS := federation/requirements.txt engine/setup/vectors.txt
 FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 federation: $(FEDERATION)/installed
 $(FEDERATION)/installed: $(FEDERATION_LISTS)
-	@for python in python3.11 python3 .venv/bin/python; do \
-	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
-	    "$$python" -m venv --clear $(FEDERATION) && exit 0; \
-	  fi; \
-	done; echo "Python 3.11 with its venv module is missing." >&2; exit 1
+	@for python in $(PYTHONS) .venv/bin/python; do \
+	  if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then "$$python" -m venv --clear $(FEDERATION) && exit 0; fi; \
+	done; echo "Python 3.11, 3.12 or 3.13 with its venv module is missing." >&2; exit 1
 	$(FEDERATION_PIP) -r federation/requirements.txt
 	$(FEDERATION_PIP) --ignore-requires-python -r engine/setup/vectors.txt
 	@touch $@
 
-# TensorFlow Privacy has no release for Python 3.12 or later, so the environment needs Python 3.11.
+# The newest supported Python that is installed; without one, uv downloads it where it may.
 $(PYTHON):
 	@begun=$$(date +%s); echo "virtual environment …" >&2; \
 	made() { echo "virtual environment: $$(($$(date +%s) - begun)) s" >&2; exit 0; }; \
-	for python in python3.11 python3 python; do \
-	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
-	    "$$python" -m venv --clear .venv && made; exit 1; \
-	  fi; \
+	for python in $(PYTHONS); do \
+	  if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then "$$python" -m venv --clear $(VENV) && made; exit 1; fi; \
 	done; \
-	if command -v uv >/dev/null && uv venv --clear --seed --python 3.11 .venv; then made; fi; \
-	echo "Python 3.11 with its venv module is missing: install it (Debian: python3.11-venv) or uv, and run this again." >&2; \
+	if command -v uv >/dev/null && uv venv --clear --seed --python 3.13 $(VENV); then made; fi; \
+	echo "Python 3.11, 3.12 or 3.13 with its venv module is missing: install one (Debian: python3-venv) or uv, and run" \
+	  "this again." >&2; \
 	exit 1

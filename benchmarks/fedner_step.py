@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
 from benchmarks.report import finish, interleaved, markdown
 from engine import corpus, embeddings
@@ -72,7 +73,7 @@ def keras(split: EncodedSplit, table: np.ndarray, tags: int) -> Callable[[int], 
     """Return the same step with Keras's layers in one graph, on padded batches of a permutation."""
     model, transitions = _model(tags), tf.Variable(tf.zeros((tags, tags)))
     variables = [*model.trainable_variables, transitions]
-    optimiser = tf.keras.optimizers.Adam(0.001)
+    optimiser = tf_keras.optimizers.Adam(0.001)
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
     def learn(vectors: tf.Tensor, letters: tf.Tensor, spelt: tf.Tensor, gold: tf.Tensor, lengths: tf.Tensor) -> None:
@@ -92,17 +93,17 @@ def keras(split: EncodedSplit, table: np.ndarray, tags: int) -> Callable[[int], 
     return step
 
 
-def _model(tags: int) -> tf.keras.Model:
-    layers = tf.keras.layers
-    vectors, spelt = tf.keras.Input((None, WORDS + CONTEXT)), tf.keras.Input((None,), dtype=tf.int32)
-    letters, real = tf.keras.Input((None,), dtype=tf.int32), tf.keras.Input((None,), dtype=tf.bool)
+def _model(tags: int) -> tf_keras.Model:
+    layers = tf_keras.layers
+    vectors, spelt = tf_keras.Input((None, WORDS + CONTEXT)), tf_keras.Input((None,), dtype=tf.int32)
+    letters, real = tf_keras.Input((None,), dtype=tf.int32), tf_keras.Input((None,), dtype=tf.bool)
     convolution = layers.Conv1D(HIDDEN, 3, padding="same", activation="tanh")
     words = layers.GlobalMaxPooling1D()(convolution(layers.Embedding(NUMBER, HIDDEN // 2)(letters)))
     characters = layers.Lambda(lambda both: tf.gather(*both))([words, spelt])
     hidden = layers.Dropout(DROPOUT)(layers.Concatenate()([vectors, characters]))
     hidden = layers.Conv1D(HIDDEN, 3, padding="same", activation="tanh")(hidden)
     hidden = layers.Bidirectional(layers.LSTM(HIDDEN, return_sequences=True))(hidden, mask=real)
-    return tf.keras.Model([vectors, letters, spelt, real], layers.Dense(tags)(layers.Dropout(DROPOUT)(hidden)))
+    return tf_keras.Model([vectors, letters, spelt, real], layers.Dense(tags)(layers.Dropout(DROPOUT)(hidden)))
 
 
 def _padded(batch: Batch) -> tuple[np.ndarray, ...]:

@@ -129,7 +129,7 @@ class Session:
             self._kept[message.hash] = message
         if kind == "new_session":
             self._script = message.new_session.page_script_hash
-            if not message.new_session.fragment_ids_this_run:
+            if not message.metadata.run.fragment_ids:
                 self._whole_begun = True
                 self._stop(*self._timers)
         elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":

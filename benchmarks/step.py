@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-import tensorflow as tf
 
 from benchmarks.report import finish, interleaved, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
+from engine.experiments import tf_privacy
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from engine.settings import REPOSITORY
@@ -78,18 +78,17 @@ def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[
         private: Whether to use TensorFlow Privacy's optimiser with one sentence per microbatch, in the graph that Keras
             compiles.
     """
-    layers = tf.keras.layers
-    inputs = tf.keras.Input((None, DIMENSIONS))
+    layers = tf_privacy.keras.layers
+    inputs = tf_privacy.keras.Input((None, DIMENSIONS))
     hidden = layers.Bidirectional(layers.LSTM(HIDDEN, return_sequences=True))(inputs)
-    model = tf.keras.Model(inputs, layers.TimeDistributed(layers.Dense(TAGS, activation="softmax"))(hidden))
-    optimiser, loss = tf.keras.optimizers.SGD(0.15), tf.keras.losses.SparseCategoricalCrossentropy()
+    model = tf_privacy.keras.Model(inputs, layers.TimeDistributed(layers.Dense(TAGS, activation="softmax"))(hidden))
+    losses = tf_privacy.keras.losses
+    optimiser, loss = tf_privacy.keras.optimizers.SGD(0.15), losses.SparseCategoricalCrossentropy()
     if private:
-        from tensorflow_privacy import DPKerasSGDOptimizer
-
-        optimiser = DPKerasSGDOptimizer(
+        optimiser = tf_privacy.DPKerasSGDOptimizer(
             l2_norm_clip=1.5, noise_multiplier=1.0, num_microbatches=BATCH, learning_rate=0.15
         )
-        loss = tf.keras.losses.SparseCategoricalCrossentropy(reduction=tf.keras.losses.Reduction.NONE)
+        loss = losses.SparseCategoricalCrossentropy(reduction=losses.Reduction.NONE)
     model.compile(optimiser, loss)
     order = np.random.default_rng(0).permutation(len(split))
 

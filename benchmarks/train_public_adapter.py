@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
 from engine import corpus
 from engine.config.feature_registry import ALL_FEATURES
@@ -56,7 +57,7 @@ def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: 
         elif name.startswith("encoder."):
             trained[name] = tf.Variable(np.zeros_like(value))
     variables = list(trained.values())
-    optimiser = tf.keras.optimizers.legacy.Adam(RATE)
+    optimiser = tf_keras.optimizers.legacy.Adam(RATE)
 
     @tf.function(reduce_retracing=True)
     def step(ids: tf.Tensor, mask: tf.Tensor, cases: tf.Tensor, gold: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:

@@ -310,7 +310,7 @@ class Client:
     def _save_check(self, monitor: NoiseMonitor) -> None:
         path = self.agreement.client / self.run / "check.npz"
         with atomic_write(path, "The noise check") as temporary:
-            np.savez(temporary, **monitor.state)
+            np.savez(temporary, allow_pickle=False, **monitor.state)
         (path.parent / "check.json").write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
 
 

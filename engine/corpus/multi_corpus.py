@@ -111,7 +111,7 @@ class JoinedCorpora:
             indices.append(first + own)
             first += part.train_sentences
         with self.artefacts.write(name, "The sentences shared by clients") as target:
-            np.savez(target, **{str(number): array for number, array in enumerate(indices)})
+            np.savez(target, allow_pickle=False, **{str(number): array for number, array in enumerate(indices)})
         return self._read(self.artefacts.local_path(name))
 
     def _read(self, path: Path) -> tuple[np.ndarray, ...]:

@@ -95,7 +95,7 @@ def _write(layout: Layout, name: str, artefacts: ArtifactStore) -> None:
     arrays |= {} if layout.sections is None else {"sections": layout.sections}
     names = json.dumps({"types": layout.types, "sections": layout.section_names})
     with artefacts.write(name, "The layout of the corpus") as path:
-        np.savez(path, names=np.array(names), **arrays)
+        np.savez(path, allow_pickle=False, names=np.array(names), **arrays)
 
 
 @lru_cache(maxsize=8)

@@ -184,7 +184,8 @@ def _corpora() -> frozenset[str]:
 def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
     """Store the checksums of all sentences of a corpus that parts were fitted on."""
     values = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
-    np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, values))
+    arrays = {"corpora": np.array([whole.checksum]), **dict.fromkeys(parts, values)}
+    np.savez_compressed(CHECKSUMS, allow_pickle=False, **arrays)
 
 
 def apply_contamination(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:

@@ -185,7 +185,8 @@ def main() -> int:
 
     if kind == "projection" and own:
         encoder, layers = minilm.Encoder(minilm.weights(own[0]), own[0]), own[0].used_layers
-        np.savez(own[1], **fitted(token_vectors(encoder, sentences, layers, say, own[0]), layers))
+        arrays = fitted(token_vectors(encoder, sentences, layers, say, own[0]), layers)
+        np.savez(own[1], allow_pickle=False, **arrays)
     else:
         np.save(made, features(kind, Path(package), sentences, say, own), allow_pickle=False)
     return 0

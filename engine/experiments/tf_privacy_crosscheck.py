@@ -145,8 +145,10 @@ class TensorFlowPrivacy:
     def __init__(self, tagger: Tagger, *, mean: bool) -> None:
         import tensorflow as tf
 
-        layers, inputs = tf.keras.layers, tf.keras.Input((None, tagger.dimensions))
-        mask = tf.keras.Input((None,), dtype="bool")
+        from engine.experiments.tf_privacy import keras
+
+        layers, inputs = keras.layers, keras.Input((None, tagger.dimensions))
+        mask = keras.Input((None,), dtype="bool")
         hidden = inputs
         for layer in tagger.layers:
             if isinstance(layer, BidirectionalLSTM):
@@ -154,7 +156,7 @@ class TensorFlowPrivacy:
             elif isinstance(layer, Dense):
                 hidden = layers.Dense(layer.outputs)(hidden)
         self._tagger, self._mean = tagger, mean
-        self._model = tf.keras.Model([inputs, mask], hidden)
+        self._model = keras.Model([inputs, mask], hidden)
         self._head = [tf.Variable(np.zeros(shape, dtype=np.float32)) for shape in tagger.head.shapes.values()]
 
     def update(self, weights: np.ndarray, batch: Batch, clip_norm: float, noise_multiplier: float) -> np.ndarray:
@@ -170,7 +172,8 @@ class TensorFlowPrivacy:
             float32 [size].
         """
         import tensorflow as tf
-        from tensorflow_privacy import DPKerasSGDOptimizer
+
+        from engine.experiments.tf_privacy import DPKerasSGDOptimizer
 
         *below, head = self._tagger.views(weights)
         self._model.set_weights([view for views in below for view in views.values()])

@@ -381,5 +381,6 @@ def _f1(gold: Sequence[list[list[str]]], predicted: Sequence[list[list[str]]], c
 
     if not chosen.any():
         return None
-    both = ([sentence for device in np.flatnonzero(chosen) for sentence in tags[device]] for tags in (gold, predicted))
+    devices = np.flatnonzero(chosen).tolist()
+    both = ([sentence for device in devices for sentence in tags[device]] for tags in (gold, predicted))
     return score(*both).f1

@@ -69,7 +69,7 @@ class LessonModel:
         mask = np.zeros(len(self.vocabulary), dtype=bool)
         for sentence in sentences:
             mask[self.place[split.rows[split.offsets[sentence] : split.offsets[sentence + 1]]]] = True
-        return mask & ~self.empty
+        return np.asarray(mask & ~self.empty)
 
 
 def load(settings: Settings, on_progress: Callable[[str], None] = lambda stage: None) -> LessonModel:

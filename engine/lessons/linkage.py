@@ -164,7 +164,7 @@ class Matches:
     @property
     def found(self) -> "NDArray[np.bool_]":
         """Whether the correct record is matched, [targets]."""
-        return np.logical_and(self.eccentricity >= THRESHOLD, self.best == self.target)
+        return np.asarray(np.logical_and(self.eccentricity >= THRESHOLD, self.best == self.target))
 
     @property
     def shares(self) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.errors import InvalidConfig
-from engine.privacy import events
+from engine.privacy import events, rdp
 from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
@@ -275,12 +275,10 @@ def _one_step_rdp(probability: float, sigma: float, orders: tuple[float, ...] | 
 
     ``orders=None`` takes dp_accounting's orders.
     """
-    import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant(list(orders) if orders else None)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma)))
-    return np.asarray(accountant.orders, dtype=np.float64), np.asarray(accountant.rdp, dtype=np.float64)
+    chosen = np.asarray(orders or RdpAccountant().orders, dtype=np.float64)
+    return chosen, rdp.divergences(probability, sigma, chosen.tolist())
 
 
 def warm_up() -> None:

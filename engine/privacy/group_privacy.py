@@ -309,7 +309,7 @@ def _between(edges: "NDArray[np.float64]") -> "NDArray[np.float64]":
 
     right = edges[:-1] > 0
     below, beyond = ndtr(edges), ndtr(-edges)
-    return np.where(right, beyond[:-1] - beyond[1:], below[1:] - below[:-1])
+    return np.asarray(np.where(right, beyond[:-1] - beyond[1:], below[1:] - below[:-1]))
 
 
 def _above(

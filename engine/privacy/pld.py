@@ -171,15 +171,18 @@ def _deltas(loss: GaussianPrivacyLoss, epsilons: np.ndarray) -> np.ndarray:
 def _noise_of(loss: GaussianPrivacyLoss, losses: np.ndarray) -> np.ndarray:
     """Return the noise at which each loss is reached: :meth:`GaussianPrivacyLoss.inverse_privacy_loss`."""
     q, sign = loss.sampling_prob, -1 if loss.adjacency_type == AdjacencyType.ADD else 1
-    if q == 1:
-        return loss.inverse_privacy_loss_without_subsampling(losses)
-    # The loss of a step on all sentences: ln(1 + (e^loss − 1)/q) = ln(e^b/q − (1/q − 1)) with b = loss, or the same
-    # of −loss with the opposite sign.
-    b = sign * losses
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        whole, rest = b + np.log(1 / q), np.log(1 / q - 1)
-        unsampled = np.where(b == 0, np.log(1 / q + (1 - 1 / q)), whole + np.log1p(-np.exp(rest - whole)))
-    # dp_accounting treats values this close to the end as the end.
-    end = math.log(1 - q)
-    at_end = np.abs(b - end) <= 1e-9 * np.maximum(np.abs(b), abs(end))
-    return loss.inverse_privacy_loss_without_subsampling(sign * np.where(at_end, -math.inf, unsampled))
+    if q < 1:
+        # The loss of a step on all sentences: ln(1 + (e^loss − 1)/q) = ln(e^b/q − (1/q − 1)) with b = loss, or the same
+        # of −loss with the opposite sign.
+        b = sign * losses
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            whole, rest = b + np.log(1 / q), np.log(1 / q - 1)
+            unsampled = np.where(b == 0, np.log(1 / q + (1 - 1 / q)), whole + np.log1p(-np.exp(rest - whole)))
+        # dp_accounting treats values this close to the end as the end.
+        end = math.log(1 - q)
+        at_end = np.abs(b - end) <= 1e-9 * np.maximum(np.abs(b), abs(end))
+        losses = sign * np.where(at_end, -math.inf, unsampled)
+    # The loss of Gaussian noise x at sensitivity 1: (−x ∓ 1/2)/σ² if a sentence is removed or added. dp_accounting gets
+    # the latter's noise by adding 1 to the former's, which determines the last digit.
+    noise: np.ndarray = -0.5 - losses * loss.standard_deviation**2
+    return noise if sign == 1 else 1.0 + noise

@@ -7,7 +7,7 @@
   beforehand (the Rényi filter of Feldman and Zrnic 2021). The guarantee is the total, however much of it was used. A
   sum taken afterwards, at the order where it happens to be smallest, has no such theorem.
 
-dp_accounting is imported at the first request for a cost.
+dp_accounting is imported at the first request for a composition.
 """
 
 import functools
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.errors import InvalidConfig
+from engine.privacy import rdp
 from engine.privacy.plan import PrivacyPlan
 
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 65), 128, 256, 512)
@@ -75,12 +76,7 @@ def _divergence(probability: float, sigma: float, order: float) -> float:
     """Return the Rényi divergence of one step of the Poisson-subsampled Gaussian mechanism (Mironov, Talwar and Zhang
     2019).
     """
-    import dp_accounting
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant([order])
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma)))
-    return float(accountant.rdp[0])
+    return float(rdp.divergences(probability, sigma, [order])[0])
 
 
 def pld_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:

@@ -44,6 +44,9 @@ requirements.txt omits both packages.
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for sources that may be unreachable: timeout in seconds, and no second attempt."""
 
+TF_PRIVACY = "engine/setup/tf_privacy.txt"
+"""Requirements file of TensorFlow Privacy, which asks for an older TensorFlow and Python than it needs."""
+
 EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
@@ -78,8 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.prefix == sys.base_prefix:
         say("This Python is not in a virtual environment: run `make setup`, which creates one in .venv.")
         return 1
-    if sys.version_info[:2] != (3, 11):
-        say(f"{sys.prefix} has Python {sys.version.split()[0]}, expected 3.11: delete that folder and try again.")
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        say(
+            f"{sys.prefix} has Python {sys.version.split()[0]}, expected 3.11, 3.12 or 3.13: delete that folder and "
+            "try again."
+        )
         return 1
     if chosen.pages:
         return 0 if ready_for_pages() else 1
@@ -235,10 +241,19 @@ def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
     )
 
 
+def tensorflow_installed() -> bool:
+    """Return whether TensorFlow, its dependencies and TensorFlow Privacy are installed."""
+    importlib.invalidate_caches()
+    there = importlib.util.find_spec("tensorflow_privacy") is not None
+    return there and packages.installed(packages.PRODUCT, Path(sys.prefix))
+
+
 def fetch_heavy(progress: Callable[[str], None]) -> None:
     """Install the packages that pages do not need. Raises Failed."""
     try:
-        packages.install(packages.PRODUCT, Path(sys.prefix), progress)
+        if not packages.installed(packages.PRODUCT, Path(sys.prefix)):
+            packages.install(packages.PRODUCT, Path(sys.prefix), progress)
+        packages.fetch(packages.pip_install(TF_PRIVACY, "--ignore-requires-python"), progress)
     except Failed as error:
         raise Failed(
             f"TensorFlow could not be downloaded ({error}). Only contextual vectors and the reference back end need "
@@ -304,7 +319,7 @@ PARTS = (
     Part(name=setup_status.TRAINING, there=training_is_compiled, make=compile_training),
     Part(
         name=setup_status.TENSORFLOW,
-        there=lambda: packages.installed(packages.PRODUCT, Path(sys.prefix)),
+        there=tensorflow_installed,
         make=fetch_heavy,
     ),
     Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),

@@ -24,8 +24,8 @@ PRODUCT, TESTS = "requirements.txt", "tests/requirements.txt"
 """Requirements files, relative to the repository. The file of the tests includes all packages of the product."""
 
 HEAVY = frozenset(
-    "grpcio keras libclang ml-dtypes tensorboard tensorboard-data-server tensorflow tensorflow-estimator "
-    "tensorflow-io-gcs-filesystem tensorflow-privacy tensorflow-probability".split()
+    "astunparse flatbuffers gast google-pasta grpcio keras libclang ml-dtypes namex opt-einsum optree tensorflow "
+    "termcolor tf-keras".split()
 )
 """TensorFlow and its exclusive dependencies: half of the download, not needed by pages and most runs."""
 

@@ -56,7 +56,7 @@ class Checkpoint:
     def save(self, path: Path) -> None:
         """Write the checkpoint to a path that no process reads yet. Raises OSError."""
         numbers = {"round": self.round, "seconds": self.seconds, **asdict(self.tally)}
-        np.savez(path, **numbers, **{_ARRAY + name: array for name, array in self.arrays.items()})
+        np.savez(path, allow_pickle=False, **numbers, **{_ARRAY + name: array for name, array in self.arrays.items()})
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":

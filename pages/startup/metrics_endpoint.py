@@ -6,9 +6,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from streamlit.runtime import Runtime
-from streamlit.web.server.starlette import starlette_app
+from starlette.routing import Route
 
 
 @lru_cache(maxsize=1)
@@ -34,11 +32,5 @@ def _is_local(request: Request) -> bool:
     return not forwarded and request.client is not None and request.client.host in ("127.0.0.1", "::1")
 
 
-def install() -> None:
-    """Add the endpoint to every server that this process starts from now on."""
-    streamlit_routes = starlette_app.create_streamlit_routes
-
-    def routes_with_metrics(runtime: Runtime) -> list[BaseRoute]:
-        return [Route("/metrics", _answer, methods=["GET"]), *streamlit_routes(runtime)]
-
-    starlette_app.create_streamlit_routes = routes_with_metrics
+ROUTE = Route("/metrics", _answer, methods=["GET"])
+"""The endpoint, a route of the server."""

@@ -1,10 +1,7 @@
 """Throttling of auto-refresh, so that user interactions come first on a server with many sessions.
 
-* Streamlit (1.60) merges two requests that wait for a session's script. If the first is for the whole script (a moved
-  widget) and the second is a fragment's poll, Streamlit runs the fragment only. On a busy server, a moved slider then
-  changed nothing. The whole script also draws the fragment, so such a poll is discarded.
-* Every page with live content refreshes once every second or two. If more sessions poll than the server can serve, each
-  session is refreshed less often: its other polls are discarded.
+Every page with live content refreshes once every second or two. If more sessions poll than the server can serve, each
+session is refreshed less often: its other polls are discarded.
 """
 
 import threading
@@ -13,7 +10,6 @@ from collections.abc import Callable
 
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests, ScriptRequestType
 
 MOST_A_SECOND = 10.0
 """Maximum number of polls per second of all sessions together: one poll takes a server some hundredths of a second."""
@@ -49,18 +45,11 @@ class PollThrottle:
 def install() -> None:
     """Patch Streamlit for all sessions that this process serves from now on."""
     throttle = PollThrottle()
-    request_session_rerun, request_script_rerun = AppSession.request_rerun, ScriptRequests.request_rerun
+    request_rerun = AppSession.request_rerun
 
     def throttled(self: AppSession, client_state: ClientState | None) -> None:
         is_poll = client_state is not None and client_state.is_auto_rerun
         if not is_poll or throttle.is_due(self.id):
-            request_session_rerun(self, client_state)
-
-    def keep_whole_script(self: ScriptRequests, new_data: RerunData) -> bool:
-        whole_waits = self._state == ScriptRequestType.RERUN and not self._rerun_data.fragment_id_queue
-        if whole_waits and new_data.fragment_id and new_data.is_auto_rerun:
-            return True
-        return request_script_rerun(self, new_data)
+            request_rerun(self, client_state)
 
     AppSession.request_rerun = throttled  # type: ignore[method-assign]
-    ScriptRequests.request_rerun = keep_whole_script  # type: ignore[method-assign]

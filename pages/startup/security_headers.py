@@ -14,9 +14,7 @@ from pathlib import Path
 
 import streamlit
 from starlette.datastructures import MutableHeaders
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.web.server.starlette import starlette_app
 
 _FIRST_PAGE = Path(streamlit.__file__).parent / "static" / "index.html"
 
@@ -61,13 +59,3 @@ class Guard:
             await send(message)
 
         await self._app(scope, receive, send_guarded)
-
-
-def install() -> None:
-    """Add the headers to every server that this process starts from now on."""
-    streamlit_middleware = starlette_app.create_streamlit_middleware
-
-    def guarded() -> list[Middleware]:
-        return [Middleware(Guard), *streamlit_middleware()]
-
-    starlette_app.create_streamlit_middleware = guarded

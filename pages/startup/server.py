@@ -1,4 +1,4 @@
-"""Start of Streamlit's server: ``python -m pages.startup.server run app.py …``, like ``streamlit run``.
+"""Start of Streamlit's server: ``python -m pages.startup.server run pages/startup/server.py …``, as ``streamlit run``.
 
 Before its first session Streamlit treats a folder ``pages`` as a navigation of its first version, so a link to a page
 would open the page without our navigation. ``app.py`` replaces that by ``st.navigation``, but only after it has run.
@@ -11,15 +11,19 @@ schedules scripts (:mod:`pages.startup.script_scheduler`) and batches their mess
 
 import sys
 
+from starlette.middleware import Middleware
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.starlette import App
 from streamlit.web.cli import main
 
-from pages.startup import event_batching, metrics_endpoint, poll_throttle, script_scheduler, security_headers
+from engine.settings import REPOSITORY
+from pages.startup import event_batching, metrics_endpoint, poll_throttle, script_scheduler
+from pages.startup.security_headers import Guard
+
+app = App(REPOSITORY / "app.py", routes=[metrics_endpoint.ROUTE], middleware=[Middleware(Guard)])
 
 if __name__ == "__main__":
     PagesManager.uses_pages_directory = False
-    security_headers.install()
-    metrics_endpoint.install()
     poll_throttle.install()
     event_batching.install()
     script_scheduler.install()

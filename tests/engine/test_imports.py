@@ -213,6 +213,7 @@ def test_pages_import_no_heavy_packages():
     assert not heavy & set(loaded.stdout.split())
 
 
+@pytest.mark.contract
 def test_worker_loads_tensorflow_only_if_needed(trained_settings):
     code = (
         "import sys\n"

@@ -109,7 +109,7 @@ def test_link_has_the_compared_configurations(open_page, with_published):
     assert "runs" not in test.query_params
     selected = [name for name in test.multiselect(key="compared").options if "CoNLL" not in name][:2]
     test.multiselect(key="compared").set_value(selected).run()
-    (link,) = test.query_params["runs"]
+    link = test.query_params["runs"]
     assert len(link.split(",")) == 2
     reopened = open_page("compare", with_published, runs=f"{link},0123456789abcdef")
     assert set(reopened.multiselect(key="compared").value) == set(selected)

@@ -74,6 +74,7 @@ def test_navigation_offers_every_page(open_as, navigation_folders):
     )
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("page", PAGES)
 def test_page_has_all_common_elements(page, open_complete, complete_settings, monkeypatch):
     mounted, mount = [], glossary_tooltips.mount

@@ -72,7 +72,7 @@ def page_text(test) -> str:
 
 
 def fields(test) -> dict[str, str]:
-    return {name: values[-1] for name, values in test.query_params.items()}
+    return dict(test.query_params.items())
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
@@ -131,7 +131,7 @@ class TestFrame:
         assert "Your guess: **35 %** (share)" in page_text(test)
         assert fields(test) == {"lesson": "one", "guess": "35"}
         assert "Words of the first." in page_text(test)
-        assert [each.label for each in test.status] == [
+        assert [each.label for each in test.expander] == [
             "The question",
             "Common simplifications",
             "Teacher's note",

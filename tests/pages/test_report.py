@@ -56,7 +56,7 @@ def test_linked_run_has_the_figures_of_explore(open_page, report_settings):
 def test_two_runs_are_compared_side_by_side(open_page, report_settings):
     test = open_page("report", report_settings, run=PRIVATE, beside=PLAIN)
     assert "two runs side by side" in document_text(test)
-    assert test.query_params["beside"] == [PLAIN]
+    assert test.query_params["beside"] == PLAIN
     test.toggle(key="report_beside").set_value(False).run()
     assert "beside" not in test.query_params
     assert "Run " + PRIVATE in document_text(test)
@@ -66,7 +66,7 @@ def test_selecting_another_run_updates_the_link(open_page, report_settings):
     test = open_page("report", report_settings, run=PRIVATE)
     setting = test.selectbox(key="one_setting")
     setting.select_index(next(n for n, title in enumerate(setting.options) if "σ = 0.5" in title)).run()
-    assert test.query_params["run"] == [SYNTHETIC]
+    assert test.query_params["run"] == SYNTHETIC
     assert "Run " + SYNTHETIC in document_text(test)
 
 

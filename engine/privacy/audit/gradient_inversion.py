@@ -43,7 +43,7 @@ class Space:
     @property
     def is_full_rank(self) -> bool:
         """Whether it is the whole space: then every word lies in it, and the attack fails."""
-        return self.basis.shape[1] >= self.basis.shape[0]
+        return bool(self.basis.shape[1] >= self.basis.shape[0])
 
     @property
     def rank(self) -> int:

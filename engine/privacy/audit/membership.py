@@ -143,7 +143,7 @@ class _Group:
 
     @property
     def freedom(self) -> np.ndarray:
-        return np.maximum(self.count - 1, 0)
+        return np.asarray(np.maximum(self.count - 1, 0))
 
 
 def _groups(phi: np.ndarray, inside: np.ndarray, target: int) -> tuple[_Group, _Group]:

@@ -133,7 +133,7 @@ def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probabil
     equal, below, above = probs[:, np.where(inside, indices, 0)]
     low, high = below + uniform * equal, above + (1 - uniform) * equal
     scores = np.where(low < 0.5, ndtri(np.maximum(low, 1e-300)), -ndtri(np.maximum(high, 1e-300)))
-    return np.where(inside, scores, np.copysign(40.0, indices))
+    return np.asarray(np.where(inside, scores, np.copysign(40.0, indices)))
 
 
 def normal_score(count: int, uniform: float, number: int, probability: float) -> float:

@@ -226,7 +226,7 @@ class CompiledBackend:
         """Add dL/d(wanted inputs) [N, m] of a node to ``slopes`` of the nodes that it reads."""
         start = 0
         for name in node.reads:
-            width = np.count_nonzero(self._learning[name])
+            width = int(np.count_nonzero(self._learning[name]))
             if width:
                 own = slope if len(node.reads) == 1 else np.ascontiguousarray(slope[:, start : start + width])
                 slopes[name] = slopes[name] + own if name in slopes else own

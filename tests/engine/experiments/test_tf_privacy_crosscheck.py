@@ -14,6 +14,7 @@ from engine.training.compiled.backend import CompiledBackend
 from tests.engine.factories import SMALL
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(("tagger", "loss"), [("bilstm-tddl", "mean"), ("bilstm-crf", "sum")])
 def test_clipped_means_agree_and_the_noise_has_the_same_scale(trained_settings, tagger: str, loss: str) -> None:
     config = replace(

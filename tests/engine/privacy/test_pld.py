@@ -76,6 +76,7 @@ def test_composition_stays_pessimistic() -> None:
         assert found._pmf_remove.to_dense_pmf()._pessimistic_estimate
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(("probability", "sigma", "steps"), [(0.05, 1.4, 80), (1.0, 2.0, 1), (0.01, 0.5, 1000)])
 def test_delta_equals_dp_accounting(probability: float, sigma: float, steps: int) -> None:
     ours = pld.one_step(probability, sigma).self_compose(steps)

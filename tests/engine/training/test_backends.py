@@ -7,6 +7,7 @@ from functools import cache, lru_cache, partial
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from engine.errors import InvalidConfig
 from engine.taggers import Tagger
@@ -265,14 +266,14 @@ def batch(case: Case) -> Batch:
 
 
 @lru_cache
-def keras_model(tagger: Tagger) -> tf.keras.Model:
+def keras_model(tagger: Tagger) -> tf_keras.Model:
     """Build the layers below the head in Keras, with the tagger's weights."""
-    layers = tf.keras.layers
-    tf.keras.backend.set_floatx("float64")
+    layers = tf_keras.layers
+    tf_keras.backend.set_floatx("float64")
     try:
-        given, letters = tf.keras.Input((None, tagger.dimensions)), tf.keras.Input((None, 5), dtype=tf.int32)
+        given, letters = tf_keras.Input((None, tagger.dimensions)), tf_keras.Input((None, 5), dtype=tf.int32)
         dropouts = sum(layer.size for layer in tagger.layers if isinstance(layer, Dropout))
-        kept, passed = tf.keras.Input((None, dropouts + 1)), 0
+        kept, passed = tf_keras.Input((None, dropouts + 1)), 0
         known, made = {CHARACTERS: letters, FEATURES: given}, []
         for each in tagger.inputs:
             known[each.name] = given[:, :, each.start : each.stop]
@@ -297,16 +298,16 @@ def keras_model(tagger: Tagger) -> tf.keras.Model:
                 own = layers.Dense(layer.outputs)
             known[node.name] = own(hidden)
             made.append(own)
-        model = tf.keras.Model([given, letters, kept], known[tagger.nodes[-1].name])
+        model = tf_keras.Model([given, letters, kept], known[tagger.nodes[-1].name])
         for own, views in zip(made, tagger.views(weights_of(tagger))[:-1], strict=True):
             own.set_weights(list(views.values()))
         model.ours = made  # Keras lists weights in its own order
         return model
     finally:
-        tf.keras.backend.set_floatx("float32")
+        tf_keras.backend.set_floatx("float32")
 
 
-class Pooled(tf.keras.layers.Layer):
+class Pooled(tf_keras.layers.Layer):
     """A character pool in Keras layers, with the letters of one sentence [1, T, 5] word by word."""
 
     def __init__(self, shape: CharacterPool) -> None:
@@ -315,8 +316,8 @@ class Pooled(tf.keras.layers.Layer):
         ours = [0, *(side for near in range(1, shape.reach + 1) for side in (-near, near))]
         self.order = np.argsort(ours)
         """The engine puts a letter before its neighbours, the nearest first; Keras goes from left to right."""
-        self.embedding = tf.keras.layers.Embedding(shape.characters, shape.size)
-        self.convolution = tf.keras.layers.Conv1D(shape.outputs, 2 * shape.reach + 1, padding="same")
+        self.embedding = tf_keras.layers.Embedding(shape.characters, shape.size)
+        self.convolution = tf_keras.layers.Conv1D(shape.outputs, 2 * shape.reach + 1, padding="same")
         self.embedding.build(None)
         self.convolution.build((None, None, shape.size))
 
@@ -332,7 +333,7 @@ class Pooled(tf.keras.layers.Layer):
         return tf.where(tf.reduce_any(letters[0] > 0, 1)[:, None], largest, 0.0)[None]
 
 
-def in_our_order(layer: tf.keras.layers.Layer, gradients: list[tf.Tensor]) -> list[np.ndarray]:
+def in_our_order(layer: tf_keras.layers.Layer, gradients: list[tf.Tensor]) -> list[np.ndarray]:
     """Return the gradients of a layer's weights, flat and in the order of the flat vector."""
     dense = [tf.convert_to_tensor(each).numpy() for each in gradients]
     if isinstance(layer, Pooled):

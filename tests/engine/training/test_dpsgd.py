@@ -193,11 +193,12 @@ def test_non_finite_scores_are_refused() -> None:
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])
 def test_optimisers_equal_keras(name: str) -> None:
     import tensorflow as tf
+    import tf_keras
 
     peers = {
-        "sgd": tf.keras.optimizers.SGD(0.1),
-        "momentum": tf.keras.optimizers.SGD(0.1, momentum=0.9),
-        "adam": tf.keras.optimizers.Adam(0.1, epsilon=1e-8),
+        "sgd": tf_keras.optimizers.SGD(0.1),
+        "momentum": tf_keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": tf_keras.optimizers.Adam(0.1, epsilon=1e-8),
     }
     random = np.random.default_rng(0)
     ours = random.standard_normal(6).astype(np.float32)

@@ -58,7 +58,7 @@ class Sum:
     def expected_sum(self, *dropped: int) -> np.ndarray:
         """Return the sum of the other clients' uploads as plain integers."""
         left = [upload for number, upload in enumerate(self.uploads) if number not in dropped]
-        return (np.sum(left, axis=0, dtype=np.int64) % 2**32).astype(np.uint32)
+        return np.asarray(np.sum(left, axis=0, dtype=np.int64) % 2**32, np.uint32)
 
 
 def uniformity_p_value(words: np.ndarray) -> float:
