@@ -193,7 +193,7 @@ class TestNoteDialog:
             )
             actions.note(app, ["a", "b"], "before")
 
-        return AppTest.from_function(script, kwargs={"saved_notes": saved_notes}).run()
+        return AppTest.from_function(script, default_timeout=600, kwargs={"saved_notes": saved_notes}).run()
 
     def test_note_can_be_changed_on_several_runs(self, dialog, saved_notes):
         assert dialog.text_area[0].value == "before"
