@@ -5,9 +5,9 @@ with the same probability q. In the worst case their clipped gradients point the
 with probability Binomial(k, q)[j], under noise σ·C. The pair Σ_j Binomial(k, q)[j] · N(j/σ, 1) and N(0, 1) dominates a
 step in both directions (Ganesh 2024, "Tight Group-Level DP Guarantees for DP-SGD with Sampling via Mixture of Gaussians
 Mechanisms"). At k = 1 it is the pair behind :func:`engine.privacy.accounting.epsilon`. This module discretises the
-privacy loss of one step, since the pinned dp_accounting has no such mixtures; dp_accounting composes the steps. The
-grid keeps the mass of both distributions in each of its cells. This makes the pair easier to distinguish, never harder
-("connect the dots", Doroshenko et al. 2022).
+privacy loss of one step, since dp_accounting takes a hundred times as long for such mixtures. The grid keeps the mass
+of both distributions in each of its cells. This makes the pair easier to distinguish, never harder ("connect the dots",
+Doroshenko et al. 2022).
 
 With several parts (clients, pieces of a phase), the k sentences may lie in any of them. For equal parts, all k in one
 part is the worst case. As random sensitivities, (i, j) in two parts has inner products no larger than i + j in one
@@ -20,7 +20,7 @@ any distribution of the sentences, and tight for parts of equal size.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ from engine.privacy.plan import PrivacyPlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from engine.privacy.loss_pmf import LossPmf
 
 LARGEST_GROUP = 1000
 """Most sentences of one group."""
@@ -122,6 +124,8 @@ def side_by_side(parts: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
 @lru_cache(maxsize=1024)
 def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: float, size: int) -> float:
     """Return ε of the steps at each sampling probability, in the worse of the two directions. ``mu`` is 1/σ."""
+    from engine.privacy.loss_pmf import LossPmf
+
     tail = _TAIL * delta / sum(steps for _, steps in levels)
     pairs = [_Pair.of(probability, mu, size, tail) for probability, _ in levels]
     worst = 0.0
@@ -129,65 +133,12 @@ def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: fl
         width = min(pair.width(removed=removed) for pair in pairs)
         span = max(pair.losses[-1] - pair.losses[0] for pair in pairs)
         width = max(width, span / _MOST_CELLS, _FINEST / sum(steps for _, steps in levels))
-        spent = _nothing(width)
-        for pair, (_, steps) in zip(pairs, levels, strict=True):
-            spent = spent.then(pair.distribution(width, removed=removed).times(steps))
-        worst = max(worst, spent.epsilon(delta))
+        parts = (
+            pair.distribution(width, removed=removed).self_compose(steps)
+            for pair, (_, steps) in zip(pairs, levels, strict=True)
+        )
+        worst = max(worst, reduce(LossPmf.compose, parts).get_epsilon_for_delta(delta))
     return worst
-
-
-@dataclass(frozen=True)
-class _Losses:
-    """A privacy loss distribution on a grid.
-
-    Attributes:
-        width: Distance between its points.
-        first: The lowest point ÷ width.
-        masses: Probability of each point, float64 [points].
-        cut: Probability of the outcomes that count as an infinite loss.
-    """
-
-    width: float
-    first: int
-    masses: "NDArray[np.float64]"
-    cut: float
-
-    def times(self, steps: int) -> "_Losses":
-        """Return the distribution of ``steps`` such steps."""
-        from dp_accounting.pld.common import self_convolve
-
-        truncated = 1e-15
-        first, masses = self_convolve(self.masses, steps, truncated)
-        cut = truncated - math.expm1(steps * math.log1p(-self.cut))
-        return _Losses(self.width, first + steps * self.first, np.asarray(masses), cut)
-
-    def then(self, other: "_Losses") -> "_Losses":
-        """Return the composition of both, one after the other."""
-        from scipy.signal import fftconvolve
-
-        cut = self.cut + other.cut - self.cut * other.cut
-        return _Losses(self.width, self.first + other.first, fftconvolve(self.masses, other.masses), cut)
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest ε ≥ 0 with cut + Σ mass·(1 − e^(ε − loss)) ≤ δ, over losses above ε."""
-        from scipy.signal import lfilter
-
-        masses = self.masses[max(0, -self.first) :]
-        lowest = max(0, self.first)
-        if self.cut > delta or not len(masses):
-            return math.inf if self.cut > delta else 0.0
-        # From the top: the mass at and above each loss, and the same weighted with e^(that loss − each loss above).
-        upper = self.cut + np.cumsum(masses[::-1])[::-1]
-        lower = lfilter([1.0], [1.0, -math.exp(-self.width)], masses[::-1])[::-1]
-        too_low = np.flatnonzero(upper - lower > delta)
-        if not len(too_low) and not lowest:
-            return 0.0
-        index = int(too_low[-1]) + 1 if len(too_low) else 0
-        return max(0.0, (lowest + index) * self.width + math.log((upper[index] - delta) / lower[index]))
-
-
-def _nothing(width: float) -> _Losses:
-    return _Losses(width, 0, np.ones(1), 0.0)
 
 
 @dataclass(frozen=True)
@@ -235,8 +186,10 @@ class _Pair:
         mean = float(masses @ middle)
         return _FINENESS * math.sqrt(float(masses @ (middle - mean) ** 2))
 
-    def distribution(self, width: float, *, removed: bool) -> _Losses:
+    def distribution(self, width: float, *, removed: bool) -> "LossPmf":
         """Return the privacy loss of removing the group (else: of adding it) on a grid of multiples of ``width``."""
+        from engine.privacy.loss_pmf import LossPmf
+
         first, last = math.floor(self.losses[0] / width), math.ceil(self.losses[-1] / width)
         grid = np.arange(first, last + 1)
         edges = self._points_of(grid[1:-1] * width)
@@ -250,7 +203,7 @@ class _Pair:
         probs[1] += max(0.0, 1.0 - float(probs.sum()) - self._cut(removed))
         low = min(int(np.searchsorted(np.cumsum(probs), self.tail)), len(probs) - 2)
         probs[low] += probs[:low].sum()
-        return _Losses(width, start + low, probs[low:], self._cut(removed))
+        return LossPmf(width, start + low, probs[low:], self._cut(removed))
 
     def _cut(self, removed: bool) -> float:
         """Return the probability of the outcomes whose loss is unbounded."""

@@ -149,7 +149,7 @@ def _composed_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], time
     Privacy losses are rounded down to a grid. Where only ``one`` has a positive probability, the loss counts as the
     largest of the other losses. Values of negligible probability are left out.
     """
-    from engine.privacy.pld import FastDensePLDPmf
+    from engine.privacy.loss_pmf import LossPmf
 
     seen = (one > 1e-300) & (other > 1e-300)
     if not seen.any():
@@ -162,5 +162,5 @@ def _composed_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], time
     probs = np.bincount(np.clip(indices, low, high)[indices >= low] - low, one[seen][indices >= low], high - low + 1)
     if len(probs) < 2:
         return 0.0
-    composed = FastDensePLDPmf(width, low, probs, 0.0, True).self_compose(times)
+    composed = LossPmf(width, low, probs, 0.0).self_compose(times)
     return composed.get_epsilon_for_delta(delta + _FFT_ERROR)

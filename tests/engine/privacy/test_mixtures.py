@@ -1,5 +1,7 @@
-"""Parts of group privacy compared with float64 sums and integrals: privacy losses on a grid, the mixture of a step, and
-the merging of parts. ``test_group_privacy.py`` compares the whole with another accountant."""
+"""Parts of group privacy compared with float64 sums and integrals: the mixture of a step and the merging of parts.
+
+``test_group_privacy.py`` compares the whole with another accountant.
+"""
 
 import dataclasses
 import itertools
@@ -14,7 +16,8 @@ from scipy.optimize import brentq
 
 from engine.errors import InvalidConfig
 from engine.privacy import group_privacy
-from engine.privacy.group_privacy import _Losses, _Pair, group_epsilon, side_by_side
+from engine.privacy.group_privacy import _Pair, group_epsilon, side_by_side
+from engine.privacy.loss_pmf import LossPmf
 from engine.privacy.plan import PrivacyPlan
 
 DELTA = 1e-5
@@ -25,82 +28,18 @@ def plan_of(examples: int, batch_size: int, sigma: float, steps: int, **more: An
     return PrivacyPlan(examples=examples, batch_size=batch_size, steps=steps, noise_multiplier=sigma, **(known | more))
 
 
-def losses(first: int, *masses: float, cut: float = 0.0, width: float = 0.25) -> _Losses:
-    return _Losses(width, first, np.array(masses), cut)
-
-
-def delta_of(found: _Losses, epsilon: float) -> float:
-    """Return cut + Σ mass · (1 − e^(ε − loss)) over losses above ε."""
+def delta_of(found: LossPmf, epsilon: float) -> float:
+    """Return infinity mass + Σ mass · (1 − e^(ε − loss)) over losses above ε."""
     at = (found.first + np.arange(len(found.masses))) * found.width
     above = at > epsilon
-    return found.cut + float(found.masses[above] @ -np.expm1(epsilon - at[above]))
+    return found.infinity_mass + float(found.masses[above] @ -np.expm1(epsilon - at[above]))
 
 
-class TestLosses:
-    def test_times_is_repeated_convolution(self) -> None:
-        one = losses(-1, 0.25, 0.5, 0.125, cut=0.125)
-        once, three = one.times(1), one.times(3)
-        np.testing.assert_allclose(once.masses, one.masses, atol=1e-12)
-        expected = np.convolve(np.convolve(one.masses, one.masses), one.masses)
-        np.testing.assert_allclose(three.masses, expected, atol=1e-12)
-        assert (once.first, three.first, three.width) == (-1, -3, 0.25)
-        assert once.cut == pytest.approx(0.125, abs=1e-12)
-        assert three.cut == pytest.approx(1 - 0.875**3, abs=1e-12)
-
-    def test_truncated_mass_is_added_to_cut(self) -> None:
-        """Without a cut of its own: 1e-15, of both sides together."""
-        assert losses(0, 0.5, 0.5).times(4).cut == pytest.approx(1e-15, rel=1e-6)
-
-    def test_far_ends_are_truncated(self) -> None:
-        many = losses(-1, 0.5, 0.0, 0.5).times(10_000)
-        assert len(many.masses) < 4500  # of 20,001: those within about 17 standard deviations, of 100 each
-        at = many.first + np.arange(len(many.masses))
-        assert many.masses @ at == pytest.approx(0, abs=1e-6)
-        assert many.masses @ at**2 == pytest.approx(10_000, rel=1e-6)
-
-    def test_then_is_convolution(self) -> None:
-        found = losses(-1, 0.25, 0.5, cut=0.25).then(losses(3, 0.5, 0.25, 0.125, cut=0.125))
-        np.testing.assert_allclose(found.masses, np.convolve([0.25, 0.5], [0.5, 0.25, 0.125]), atol=1e-15)
-        assert (found.first, found.width) == (2, 0.25)
-        assert found.cut == pytest.approx(1 - 0.75 * 0.875)
-
-    def test_nothing_is_neutral_for_then(self) -> None:
-        one = losses(-1, 0.25, 0.5, cut=0.25)
-        found = group_privacy._nothing(0.25).then(one)
-        np.testing.assert_allclose(found.masses, one.masses)
-        assert (found.first, found.cut, found.width) == (-1, 0.25, 0.25)
-        assert group_privacy._nothing(0.5).width == 0.5
-
-    @pytest.mark.parametrize("first", [-9, -7, -3, -1, 0, 1, 2, 20])
-    @pytest.mark.parametrize("cut", [0.0, 1e-4])
-    def test_epsilon_is_smallest_for_delta(self, first: int, cut: float) -> None:
-        found = losses(first, *np.random.default_rng(3).dirichlet(np.ones(8)), cut=cut)
-        for delta in (1e-3, 0.01, 0.1, 0.5, 0.9):
-            expected = (
-                brentq(lambda epsilon, delta=delta: delta_of(found, epsilon) - delta, 0, 10, xtol=1e-13)
-                if delta_of(found, 0.0) > delta
-                else 0.0
-            )
-            assert found.epsilon(delta) == pytest.approx(expected, abs=1e-11)
-
-    def test_epsilon_in_limit_cases(self) -> None:
-        one = losses(2, 0.5, 0.25, cut=0.25)
-        assert one.epsilon(0.2) == math.inf
-        assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.2) == math.inf
-        assert losses(-5, 0.5, 0.5).epsilon(0.0) == 0.0  # all losses are below 0
-        assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.25) == 0.0
-        assert losses(4, 1.0, cut=0.0).epsilon(0.5) == pytest.approx(1 + math.log(0.5))
-        assert losses(0, 1.0).epsilon(0.1) == 0.0
-        # A δ that is attained exactly is not exceeded.
-        assert losses(0, 0.5, 0.5).epsilon(0.5 * -math.expm1(-0.25)) == pytest.approx(0.0, abs=1e-12)
-        assert losses(1, 1.0, cut=0.125).epsilon(0.125) == pytest.approx(0.25)
-
-    def test_losses_and_pairs_are_immutable(self) -> None:
-        made: tuple[Any, ...] = (losses(0, 1.0), _Pair.of(0.5, 1.0, 2, 1e-6))
-        for each in made:
-            for field in dataclasses.fields(each):
-                with pytest.raises(dataclasses.FrozenInstanceError):
-                    setattr(each, field.name, None)
+def test_pairs_are_immutable() -> None:
+    made = _Pair.of(0.5, 1.0, 2, 1e-6)
+    for field in dataclasses.fields(made):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, field.name, None)
 
 
 def mixture(pair: _Pair) -> Any:
@@ -165,9 +104,9 @@ class TestPair:
         width = 4 * pair.width(removed=removed)
         found = pair.distribution(width, removed=removed)
         assert found.width == width
-        assert float(found.masses.sum()) + found.cut == pytest.approx(1, abs=1e-9)
-        assert found.cut == pytest.approx(pair.dropped + beyond(pair, pair.points[-1]) if removed else tail)
-        assert found.cut <= 2 * tail
+        assert float(found.masses.sum()) + found.infinity_mass == pytest.approx(1, abs=1e-9)
+        assert found.infinity_mass == pytest.approx(pair.dropped + beyond(pair, pair.points[-1]) if removed else tail)
+        assert found.infinity_mass <= 2 * tail
         exact = [self.delta(pair, place * width, removed) for place in range(found.first, found.first + 5 * 50, 5)]
         ours = [delta_of(found, place * width) for place in range(found.first, found.first + 5 * 50, 5)]
         assert (np.array(ours) >= np.array(exact) * (1 - 1e-9) - 1e-14).all()
@@ -357,10 +296,10 @@ def test_width_of_shared_grid(spans: tuple, steps: tuple, expected: float, monke
         def width(self, *, removed: bool) -> float:
             return self.span / 500
 
-        def distribution(self, width: float, *, removed: bool) -> _Losses:
+        def distribution(self, width: float, *, removed: bool) -> LossPmf:
             widths.append(width)
             made.append(removed)
-            return losses(1, 1.0, width=width)
+            return LossPmf(width, 1, np.ones(1), 0.0)
 
     monkeypatch.setattr(group_privacy._Pair, "of", lambda *given: asked.append(given) or Known(given[0]))
     levels = tuple(zip(spans, steps, strict=True))
