@@ -37,7 +37,7 @@ def ceiling(groups: Sequence[Group]) -> str:
 
 
 def answer(group: Group) -> str:
-    """Return the result of a group of audits in one or two sentences."""
+    """Return the result of a group of audits in one or two sentences: the measured bounds, else the other attacks."""
     if group.contradicted:
         return (
             f"{group.title}: the lower bound exceeds the claimed ε in {len(group.contradicted):,} of "
@@ -53,9 +53,9 @@ def answer(group: Group) -> str:
     parts = [f"{group.title} claimed."]
     if bounds:
         parts = [f"{group.title} claimed. Measured lower bounds on ε{means}: {', '.join(bounds)}."]
-    if membership := group.membership:
+    elif membership := group.membership:
         parts.append(members(membership))
-    if group.server and not (bounds or group.membership):
+    elif group.server:
         parts.append(f"{server_text(*group.server)}.")
     return " ".join(parts)
 

@@ -50,6 +50,7 @@ st.caption(
 seeded_noise_notice.caption()
 if inferred := group.membership:
     st.markdown("#### Membership inference")
+    st.markdown(messages.members(inferred))
     show(charts.roc_curves(inferred, key=f"caught-{group.title}"), key="caught", label=messages.members(inferred))
     st.caption(
         f"Attacked models: {inferred.models:,}, each with {inferred.references:,} shadow models; "

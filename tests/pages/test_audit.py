@@ -63,8 +63,10 @@ def test_answer_has_claimed_and_measured_epsilon():
     assert "Recommended settings, ε = 3 claimed" in text
     assert "lower bounds on ε, means over 2 seeds: 1.5 (white-box attacker)" in text
     assert "less than 0.01 (black-box attacker)" in text
-    assert figures(text[text.index("100 of 1,000") :])[:2] == ["100", "1,000"]
-    assert text.endswith("10 of 1,000 non-members.")
+    assert "members" not in text
+    members = messages.members(group.membership)
+    assert figures(members)[:2] == ["100", "1,000"]
+    assert members.endswith("10 of 1,000 non-members.")
 
 
 def test_server_readings_have_their_noise():
