@@ -103,11 +103,21 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
         steps: Optimiser steps that all clients together have taken.
         rounds: Finished rounds.
     """
-    if plan.server:
-        return events.of(plan.server, releases(plan, rounds))
-    candidates = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
-    delta = plan.parts[0].delta
-    return max(candidates, key=lambda event: accounting.event_epsilon(event, delta), default=events.none())
+    candidates = [events.of(part, taken) for part, taken in accounted(plan, steps, rounds)]
+    if len(candidates) < 2:
+        return candidates[0] if candidates else events.none()
+    return max(candidates, key=lambda event: accounting.event_epsilon(event, plan.parts[0].delta))
+
+
+def accounted(plan: FederatedPlan, steps: int, rounds: int) -> list[tuple[PrivacyPlan, int]]:
+    """Return the plans among which that of the worst-case sentence or client is, with the steps or releases of each.
+
+    Args:
+        plan: The federated plan.
+        steps: Optimiser steps that all clients together have taken.
+        rounds: Finished rounds.
+    """
+    return [(plan.server, releases(plan, rounds))] if plan.server else max_cost_candidates(plan, steps)
 
 
 def divergence(plan: FederatedPlan, unit: str, order: float) -> float:

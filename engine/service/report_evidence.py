@@ -19,6 +19,7 @@ from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 
 if TYPE_CHECKING:
+    from engine.privacy.second_accountant import Bounds
     from engine.service.application import Application
 
 SIZES = (2, 5, 10, 50)
@@ -67,6 +68,7 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
         seeds=seeds,
         studies=tuple(_studies(app, run.config)),
         others=_others(app, run),
+        second=_second(app, replace(found, missing=missing), parts) if found.promises else None,
         statement=tf_privacy_statement.of(*worst) if worst and not run.config.privacy.kind.client_level else None,
         audit=app.audits.all().get(identity),
         ledger=_ledger(app, found) if found.promises else (),
@@ -117,6 +119,19 @@ def _worst_part(parts: list[tuple[PrivacyPlan, int]]) -> tuple[PrivacyPlan, int]
 
     taken = (part for part in parts if part[1])
     return max(taken, key=lambda part: epsilon(part[0], part[1], "rdp"), default=None)
+
+
+def _second(app: "Application", found: Evidence, parts: list[tuple[PrivacyPlan, int]]) -> "Bounds | None":
+    """Return bounds on ε by a second accountant, of the worst-case sentence or client; None if the plan is unknown."""
+    from engine.federated import accounting
+    from engine.privacy import second_accountant
+
+    if not found.missing:
+        last = found.last
+        rounds = last.federation.round if last.federation else 0
+        parts = accounting.accounted(app.previews.plan(found.run.config), last.step, rounds)
+    bounds = [second_accountant.of(part, steps) for part, steps in parts]
+    return max(filter(None, bounds), key=lambda bound: bound.estimate, default=None)
 
 
 def _group_epsilons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int | None) -> Mapping[int, float]:

@@ -1,15 +1,11 @@
 """The assumptions of an ε, one row each, and whether this run checked them."""
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.records import NoiseCheck, assumption_texts
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.evidence import Evidence, Verdict
-
-_AGREES = 0.01
-"""Largest relative difference of two Rényi computations of one ε that rounding of the steps can explain."""
 
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
@@ -122,20 +118,16 @@ def _sampling(evidence: Evidence) -> Assumption:
 
 
 def _accountant(evidence: Evidence) -> Assumption:
-    name, privacy, statement = COMPOSITION, evidence.privacy, evidence.statement
+    name, privacy, second = COMPOSITION, evidence.privacy, evidence.second
     how = {"pld": "privacy loss distributions", "exact": "the exact formula for Gaussian noise"}
-    ours = f"ε = {epsilon_text(privacy.epsilon)} by {how.get(privacy.accountant, privacy.accountant)}"
-    if privacy.accountant == "pld":
-        ours += (
-            f". Rényi accounting, a looser upper bound, gives {epsilon_text(privacy.rdp_epsilon)}; it must not be "
-            "below this ε"
-        )
-    if statement is None or privacy.poisson_epsilon is not None or math.isinf(privacy.rdp_epsilon):
-        return Assumption(name, Held.CLAIMED, f"{ours}. No second program checked this.")
-    agreed = abs(statement.poisson - privacy.rdp_epsilon) <= max(0.0005, _AGREES * privacy.rdp_epsilon)
-    why = f"{ours}. TensorFlow Privacy computes {statement.poisson:g} by Rényi accounting for the same steps"
-    held = Held.CHECKED if agreed and privacy.epsilon <= privacy.rdp_epsilon * (1 + _AGREES) else Held.NOT
-    return Assumption(name, held, f"{why}: {'the two values agree' if agreed else 'THE TWO VALUES DO NOT AGREE'}.")
+    ours = f"ε = {epsilon_text(privacy.epsilon)} by {how.get(privacy.accountant, privacy.accountant)}."
+    if second is None:
+        return Assumption(name, Held.CLAIMED, f"{ours} No second program computed it.")
+    between = f"{epsilon_text(second.lower)} to {epsilon_text(second.rounded)}"
+    if not second.contain(privacy.epsilon):
+        return Assumption(name, Held.NOT, f"{ours} Microsoft's PRV accountant gives {between}: THE TWO DO NOT AGREE.")
+    why = f"{ours} Microsoft's PRV accountant, a program that shares no code with ours, gives {between}: the two agree."
+    return Assumption(name, Held.CHECKED, f"{why} Both assume the steps, noise and sampling stated in this report.")
 
 
 def _unit(evidence: Evidence) -> Assumption:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from engine.embeddings.contamination import NONE, Overlap
 from engine.errors import InvalidConfig
@@ -22,6 +23,9 @@ from engine.records import (
     Run,
     Study,
 )
+
+if TYPE_CHECKING:
+    from engine.privacy.second_accountant import Bounds
 
 
 class Verdict(StrEnum):
@@ -70,6 +74,7 @@ class Evidence:
         seeds: scores of this setting over its seeds.
         studies: hyperparameter searches for this setting.
         others: numbers of other finished runs on the same corpora.
+        second: bounds on ε by a second accountant; None where the training's plan is unknown.
         statement: the statement of TensorFlow Privacy on this training.
         audit: results of the attacks on this configuration.
         ledger: ε under other assumptions; empty where there are none.
@@ -88,6 +93,7 @@ class Evidence:
     seeds: ScoreSpread | None = None
     studies: tuple[Study, ...] = ()
     others: Others = Others()
+    second: "Bounds | None" = None
     statement: Statement | None = None
     audit: Audit | None = None
     ledger: tuple[Row, ...] = ()

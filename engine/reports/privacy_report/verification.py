@@ -1,4 +1,4 @@
-"""The report's sections on the assumptions of ε, the checks, the attacks and TensorFlow Privacy's statement."""
+"""The report's sections on the assumptions of ε, the checks, the attacks and ε by other programs."""
 
 from engine.privacy.assumptions import TITLES
 from engine.records import CanaryAudit
@@ -106,26 +106,41 @@ def _how_to_attack(evidence: Evidence) -> list[Block]:
 
 
 def second_opinion(evidence: Evidence) -> Section:
-    """Return the section with TensorFlow Privacy's statement."""
-    title, statement = "Cross-check with TensorFlow Privacy", evidence.statement
-    if statement is None:
-        why = (
-            "There is no statement: TensorFlow Privacy is not installed, or does not cover this run. It covers "
-            "sentence-level DP-SGD only."
-            if evidence.promises
-            else "There is no statement: the run gives no privacy guarantee."
-        )
-        return Section(title, (Paragraph(why),))
+    """Return the section with the bounds of a second accountant and TensorFlow Privacy's statement."""
+    title, second, statement = "ε by other programs", evidence.second, evidence.statement
+    if not evidence.promises:
+        return Section(title, (Paragraph("No other program was asked: the run gives no privacy guarantee."),))
     blocks: list[Block] = [
-        Paragraph(
-            "The text below is TensorFlow Privacy's statement on the same training. Its value for Poisson sampling "
-            "comes from Rényi accounting. By the same method this program computes ε = "
-            f"{epsilon_text(evidence.privacy.rdp_epsilon)}."
-            if evidence.privacy.poisson_epsilon is None
-            else "The text below is TensorFlow Privacy's statement on the same training. This run used shuffled "
-            "batches, so the value for Poisson sampling is not valid here."
+        Paragraph("No second accountant computed ε, because the plan of this training is not known on this machine.")
+        if second is None
+        else Paragraph(
+            f"Microsoft's PRV accountant computes ε = {epsilon_text(second.estimate)} for the same steps, and proves "
+            f"that ε is between {epsilon_text(second.lower)} and {epsilon_text(second.upper)}. This program rounds "
+            f"privacy losses up, so its own ε may be up to {epsilon_text(second.rounded)}; it is "
+            f"{epsilon_text(evidence.privacy.epsilon)}."
         )
     ]
+    if statement is None:
+        blocks.append(
+            Paragraph(
+                "There is no statement of TensorFlow Privacy: it is not installed, or does not cover this run. It "
+                "covers sentence-level DP-SGD only."
+            )
+        )
+        return Section(title, tuple(blocks))
+    shuffled = evidence.privacy.poisson_epsilon is not None
+    blocks.append(
+        Paragraph(
+            "The text below is TensorFlow Privacy's statement on the same training. It uses the library dp_accounting, "
+            "as this program does, so it is no independent check. "
+            + (
+                "This run used shuffled batches, so its value for Poisson sampling is not valid here."
+                if shuffled
+                else "Its value for Poisson sampling comes from Rényi accounting. By the same method this program "
+                f"computes ε = {epsilon_text(evidence.privacy.rdp_epsilon)}."
+            )
+        )
+    )
     if evidence.run.config.federation.clients > 1:
-        blocks.append(Paragraph("The statement is for the worst-case client."))
+        blocks.append(Paragraph("Both are for the worst-case client."))
     return Section(title, (*blocks, Code("compute_dp_sgd_privacy_statement", statement.text)))

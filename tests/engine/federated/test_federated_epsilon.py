@@ -13,10 +13,11 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.errors import InvalidConfig
 from engine.federated.accounting import noise_multiplier_for, privacy_spent
 from engine.federated.plan import FederatedPlan, LocalTraining, federated_plan
+from engine.privacy import second_accountant
 from engine.privacy.plan import PrivacyPlan
 from engine.records.assumption_texts import DISJOINT, SHUFFLE
 from engine.seeds import Secrets
-from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
+from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
 SECRETS = Secrets.seeded(3, "run")
 
@@ -35,7 +36,11 @@ def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConf
 
 def assert_worst_case(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:
     """Check that ε is the maximum over clients, given as (sampling probability, steps)."""
-    costs = {client: prv_epsilon(client[0], sigma, client[1], delta).estimate for client in set(clients) if client[1]}
+    costs = {
+        client: second_accountant.sampled(client[0], sigma, client[1], delta).estimate
+        for client in set(clients)
+        if client[1]
+    }
     probability, steps = max(costs, key=lambda client: costs[client])
     assert_priced(epsilon, probability, sigma, steps, delta)
 
@@ -183,7 +188,10 @@ def test_shuffled_clients_report_the_worst_case_without_amplification() -> None:
         spent = privacy_spent(plan, plan.steps, 1)
         assert spent.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
         assert spent.epsilon == spent.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)
-        amplified = [prv_epsilon(8 / 24, 1.0, 3, 1e-5).estimate, prv_epsilon(8 / 400, 1.0, 100, 1e-5).estimate]
+        amplified = [
+            second_accountant.sampled(8 / 24, 1.0, 3, 1e-5).estimate,
+            second_accountant.sampled(8 / 400, 1.0, 100, 1e-5).estimate,
+        ]
         assert amplified[0] > 1.1 * amplified[1], "the other order"
         assert_priced(spent.poisson_epsilon or 0.0, 8 / 24, 1.0, 3, 1e-5)
         assert SHUFFLE in spent.assumptions

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.experiments import recommended_settings
+from engine.privacy import second_accountant
 from engine.privacy.accounting import epsilon, noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
-from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
+from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
 
 def plan_of(examples: int, batch_size: int, sigma: float, epochs: float = 10.0, delta: float = 1e-5) -> PrivacyPlan:
@@ -129,7 +130,9 @@ def test_noise_multiplier_for_is_smallest_to_a_hundredth(
     plan = plan_of(examples, batch_size, 1.0, epochs, delta)
     steps = round(epochs * examples / batch_size)
     sigma = noise_multiplier_for(target, plan)
-    held, broken = (prv_epsilon(batch_size / examples, value, steps, delta, 0.005) for value in (sigma, sigma - 0.01))
+    held, broken = (
+        second_accountant.sampled(batch_size / examples, value, steps, delta, 0.005) for value in (sigma, sigma - 0.01)
+    )
     assert held.lower <= target * 0.995
     assert held.estimate <= target * 1.0001
     assert held.upper <= target * 1.01
@@ -144,6 +147,8 @@ def test_noise_of_recommended_settings_is_smallest(setting: tuple[int, int, floa
     steps = round(epochs * sentences / batch_size)
     for target in (1.0, 3.0) if batch_size == 1024 else (3.0,):
         sigma = recommended_settings._KNOWN[setting][target]
-        held, broken = (prv_epsilon(batch_size / sentences, value, steps, 1e-5) for value in (sigma, sigma - 0.01))
+        held, broken = (
+            second_accountant.sampled(batch_size / sentences, value, steps, 1e-5) for value in (sigma, sigma - 0.01)
+        )
         assert held.estimate <= target * 1.0001
         assert broken.estimate > target * 0.9999

@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
 from engine.embeddings.contamination import apply_contamination
 from engine.errors import InvalidConfig, RunNotFound
+from engine.privacy import accounting, pld
 from engine.privacy.accounting import epsilon
 from engine.privacy.group_privacy import group_epsilon
-from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, RunKind, RunState
+from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, PrivacySpent, RunKind, RunState
 from engine.reports.document import html_file
 from engine.reports.document.model import Code, Facts, Paragraph, Points, Table
 from engine.reports.noise_check import check_rows
@@ -57,6 +59,17 @@ def failed(evidence: Evidence) -> Evidence:
     check = replace(last.noise_check, faults=("The noise is 0.66 of what was planned.",))
     records = (*evidence.run.records[:-1], replace(last, noise_check=check))
     return replace(evidence, run=replace(evidence.run, records=records), persons={}, statement=None)
+
+
+def with_privacy(evidence: Evidence, privacy: PrivacySpent) -> Evidence:
+    """Return the evidence with another ε in its last record."""
+    records = (*evidence.run.records[:-1], replace(evidence.last, privacy=privacy))
+    return replace(evidence, run=replace(evidence.run, records=records))
+
+
+def composition(evidence: Evidence) -> assumptions.Assumption:
+    """Return the row on the computation of ε."""
+    return next(row for row in assumptions.rows(evidence) if row.name == assumptions.COMPOSITION)
 
 
 def released(evidence: Evidence) -> Evidence:
@@ -228,16 +241,34 @@ class TestEvidence:
             (row,) = (each for each in assumptions.rows(changed) if each.name == assumptions.DELTA)
             assert row.held is held
 
-    def test_tensorflow_privacy_agrees(self, evidence_of):
+    def test_second_accountant_agrees(self, evidence_of):
         evidence = evidence_of(PRIVATE)
-        assert evidence.statement.poisson == pytest.approx(evidence.privacy.rdp_epsilon, rel=0.001)
-        row = next(each for each in assumptions.rows(evidence) if each.name == assumptions.COMPOSITION)
-        assert row.held is Held.CHECKED
-        assert evidence.statement.text in text_of(builder.of_run(evidence))
-        wrong = replace(evidence, statement=replace(evidence.statement, poisson=2.0))
-        row = next(each for each in assumptions.rows(wrong) if each.name == assumptions.COMPOSITION)
-        assert row.held is Held.NOT
-        assert "DO NOT AGREE" in row.why
+        assert evidence.second.lower < evidence.privacy.epsilon < evidence.second.upper
+        assert composition(evidence).held is Held.CHECKED
+        text = text_of(builder.of_run(evidence))
+        assert epsilon_text(evidence.second.lower) in text
+        assert "no independent check" in text
+        for wrong in (0.97, 1.03):
+            privacy = replace(evidence.privacy, epsilon=wrong * evidence.privacy.epsilon)
+            row = composition(with_privacy(evidence, privacy))
+            assert row.held is Held.NOT
+            assert "DO NOT AGREE" in row.why
+        assert composition(replace(evidence, second=None)).held is Held.CLAIMED
+
+    def test_fault_of_dp_accounting_is_found(self, evidence_of, monkeypatch):
+        """Its δ of each loss is made too small, in memory."""
+        evidence = evidence_of(PRIVATE)
+        plan, steps = evidence.plan
+        honest = GaussianPrivacyLoss.mu_upper_cdf
+        monkeypatch.setattr(GaussianPrivacyLoss, "mu_upper_cdf", lambda self, x: honest(self, x - 0.1))
+        for cache in (pld.one_step, accounting._pld_epsilon):
+            cache.cache_clear()
+        wrong = accounting.privacy_spent(plan, steps)
+        for cache in (pld.one_step, accounting._pld_epsilon):
+            cache.cache_clear()
+        assert wrong.epsilon < 0.9 * evidence.privacy.epsilon
+        assert evidence_of(PRIVATE).second == evidence.second
+        assert composition(with_privacy(evidence, wrong)).held is Held.NOT
 
     def test_the_table_of_assumptions_claims_the_epsilon_of_the_run(self, evidence_of):
         evidence = evidence_of(PRIVATE)
