@@ -44,18 +44,23 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
         if processor().threads > 1:
             with _second_process() as is_compiling:
                 compile_recurrent_layers()
+                _compile_noise()
                 while is_compiling():
                     count.report()
         compile_layers()  # loads what the second process has cached
+        _compile_noise()
         _compile_other_functions()
     compile_cache.renew()
+
+
+def _compile_noise() -> None:
+    add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
+    compile_measuring()
 
 
 def _compile_other_functions() -> None:
     compile_gathering()
     compile_dropout()
-    add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
-    compile_measuring()
     compile_optimisers()
     compile_averaging()
     scores = np.zeros((3, 3), dtype=np.float32)
@@ -64,7 +69,7 @@ def _compile_other_functions() -> None:
 
 @contextmanager
 def _second_process() -> Iterator[Callable[[], bool]]:
-    """Compile everything except the LSTM in a second process, which is killed if this process stops.
+    """Compile everything except the LSTM and the noise in a second process, which is killed if this process stops.
 
     Yields:
         A function that waits for at most ``_REPORT_SECONDS`` and returns whether the process is still compiling. Its
