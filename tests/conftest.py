@@ -218,7 +218,7 @@ def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def trained_settings(settings: Settings, encoded: Path, published_index: Path) -> Settings:
     """Return ``settings`` with a home that has the vectors, encoded corpora and index that tests share."""
-    settings.home.mkdir()
+    settings.home.mkdir(exist_ok=True)
     share(encoded, settings.home, published_index)
     return settings
 

@@ -17,6 +17,7 @@ from federation import client as client_module
 from federation.client import Client, own_epsilon, own_plan, split
 from federation.configuration import Agreement
 from federation.server import Server
+from tests.conftest import share
 
 FIELDS = {
     "corpus": "synthetic",
@@ -31,8 +32,10 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory):
-    return Settings(home=tmp_path_factory.mktemp("home"), data_dir=None, store_url="sqlite://")
+def settings(tmp_path_factory, encoded):
+    home = tmp_path_factory.mktemp("home")
+    share(encoded, home)
+    return Settings(home=home, data_dir=None, store_url="sqlite://")
 
 
 def agreement(folder, number=1, data=None, **changed):

@@ -20,6 +20,7 @@ from engine.settings import Settings
 from engine.simulation.setup import prepare
 from federation.keys import make_server_keys
 from federation.ledger import Ledger
+from tests.conftest import share
 from tests.federation.parties import ROOT, Parties, free_ports
 
 FIELDS = {
@@ -98,7 +99,8 @@ def finished(python, tmp_path_factory, rounds):
         parties.end_all()
 
 
-def test_scores_equal_the_simulation_with_a_dropped_client(finished, rounds, tmp_path):
+def test_scores_equal_the_simulation_with_a_dropped_client(finished, rounds, tmp_path, encoded):
+    share(encoded, tmp_path)
     *records, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
     expected, expected_test = simulated(tmp_path, rounds)
     assert [record["clients"] for record in records] == [3, 2][-rounds:]

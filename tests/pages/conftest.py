@@ -1,6 +1,7 @@
 """Fixtures of page tests, which run the app without a browser."""
 
 import functools
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -56,8 +57,10 @@ def engine_5_settings(trained_settings, tmp_path):
 
 
 @pytest.fixture
-def with_published(settings: Settings) -> Settings:
-    """Return ``settings`` with the published results of the repository."""
+def with_published(settings: Settings, published_index: Path) -> Settings:
+    """Return ``settings`` with the published results of the repository, and with their index."""
+    settings.home.mkdir(exist_ok=True)
+    shutil.copy(published_index, settings.home)
     return replace(settings, published=REPOSITORY / "cached_results")
 
 

@@ -7,6 +7,7 @@ from engine.errors import InvalidConfig
 from engine.experiments import audits, gradient_inversion
 from engine.reports.audits import audit_text, server_text
 from engine.settings import Settings
+from tests.conftest import share
 
 TRAINING = TrainingConfig(epochs=1, batch_size=4)
 
@@ -17,8 +18,9 @@ def config_of(clients=400, rounds=1, training=TRAINING, **privacy):
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
+def result(tmp_path_factory, encoded):
     home = tmp_path_factory.mktemp("home")
+    share(encoded, home)
     settings = Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home)
     return gradient_inversion.measure(config_of(noise_multiplier=1.0), settings)
 
@@ -43,39 +45,39 @@ def test_usual_noise_leaves_only_frequent_words(result):
     assert all(part in text for part in ("first messages", "3 clients", "11 sentences each"))
 
 
-def test_server_side_noise_does_not_stop_the_server(settings):
+def test_server_side_noise_does_not_stop_the_server(trained_settings):
     """DP-FedAvg: the server sees each update before it adds any noise."""
-    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), settings)
+    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), trained_settings)
     (reading,) = result.readings
     assert reading.noise_multiplier == 2.0
     assert reading.by_message
     assert reading.precision > 0.95
 
 
-def test_client_level_noise_stops_the_server(settings):
-    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), settings)
+def test_client_level_noise_stops_the_server(trained_settings):
+    result = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), trained_settings)
     assert result.readings[0].by_message
     assert not result.readings[-1].by_message
 
 
-def test_secure_aggregation_exposes_only_the_sum(settings):
+def test_secure_aggregation_exposes_only_the_sum(trained_settings):
     result = gradient_inversion.measure(
         config_of(
             clients=20, noise_multiplier=2.0, mechanism="secure-sum", training=TrainingConfig(epochs=1, batch_size=64)
         ),
-        settings,
+        trained_settings,
     )
     assert result.sums
     assert result.clients == 1
     assert not result.readings[-1].by_message, "of twenty clients with 220 sentences each"
 
 
-def test_audit_of_a_federated_run_inverts_messages(settings):
-    result = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
+def test_audit_of_a_federated_run_inverts_messages(trained_settings):
+    result = audits.audit(config_of(clients=100, noise_multiplier=1.0), trained_settings, 0, command="")
     assert result.server
     assert audit_text(result).startswith("Honest-but-curious server")
     central = SimulationConfig(features="vectors", privacy=PrivacyConfig(noise_multiplier=1.0))
-    assert audits.audit(central, settings, 0, command="").server is None
+    assert audits.audit(central, trained_settings, 0, command="").server is None
 
 
 @pytest.mark.parametrize(

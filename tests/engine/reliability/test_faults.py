@@ -1,5 +1,6 @@
 """Failures of a machine: full disk, older database copy, locked database, clock set back, and no memory."""
 
+import contextlib
 import errno
 import sqlite3
 import subprocess
@@ -21,12 +22,22 @@ from tests.engine.factories import SMALL, record
 from tests.engine.reliability.disturbed import comparable
 
 HOLD_LOCK = (
-    "import sqlite3, sys, time\n"
+    "import sqlite3, sys\n"
     "held = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
     "held.execute('BEGIN EXCLUSIVE')\n"
     "print('held', flush=True)\n"
-    "time.sleep(float(sys.argv[2]))\n"
+    "sys.stdin.read()\n"
 )
+"""A program that locks a database until its standard input is closed."""
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Lock a database from another process; yield a function that releases the lock."""
+    command = [sys.executable, "-c", HOLD_LOCK, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        yield holder.communicate
 
 
 @pytest.fixture
@@ -100,21 +111,18 @@ def test_non_finite_weights_fail_the_run(trained_settings, queued, monkeypatch):
     assert "finite" in status.error
 
 
-@pytest.mark.parametrize("seconds", [2.0, pytest.param(30.0, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("seconds", [0.2, pytest.param(schema.BUSY_SECONDS, marks=pytest.mark.nightly)])
 def test_locked_database_raises_and_recovers(tmp_path, monkeypatch, seconds):
     path = tmp_path / "runs.sqlite"
-    monkeypatch.setattr(schema, "BUSY_SECONDS", min(schema.BUSY_SECONDS, seconds / 4))
+    monkeypatch.setattr(schema, "BUSY_SECONDS", seconds)
     store = RunStore(f"sqlite:///{path}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD_LOCK, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout.readline() == "held\n"
-    with pytest.raises(StoreError, match="locked: another program"):
+    with locked(path) as release:
+        with pytest.raises(StoreError, match="locked: another program"):
+            store.append(claim, record(0))
+        release()
         store.append(claim, record(0))
-    holder.wait()
-    store.append(claim, record(0))
     assert store.get("a").records == (record(0),)
     store.close()
 
@@ -149,14 +157,22 @@ def test_concurrent_submit_is_idempotent(tmp_path):
         app.close()
 
 
-def test_locked_empty_database_is_waited_for(tmp_path):
+def test_locked_empty_database_is_waited_for(tmp_path, monkeypatch):
     """Creating tables waits longer for a lock than a write: another process may be creating them on a slow disk."""
-    path = tmp_path / "runs.sqlite"
-    holder = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(path), "7"], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
-    store = RunStore(f"sqlite:///{path}")
-    assert store.newest(1) == ([], [])
-    holder.wait()
+    path, attempts, version = tmp_path / "runs.sqlite", [], schema._version
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
+    with locked(path) as release:
+
+        def counted(engine):
+            attempts.append(engine)
+            if len(attempts) == 3:  # two have failed
+                release()
+            return version(engine)
+
+        monkeypatch.setattr(schema, "_version", counted)
+        store = RunStore(f"sqlite:///{path}")
+        assert store.newest(1) == ([], [])
+    assert len(attempts) >= 3
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()

@@ -2,11 +2,15 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
 import types
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba import njit
@@ -46,6 +50,9 @@ CONFIGURATIONS = (
     {"tagger": "mlp-crf", "features": "shapes", "window": 1, "optimiser": "adam"},
 )
 """Each layer and each head, one run after another in a separate process."""
+
+FUNCTIONS = ("compile_recurrent_layers", "compile_layers", "_compile_noise", "_compile_other_functions")
+"""What a process compiles, by function of the module."""
 
 
 def test_runs_compile_nothing_after_set_up(trained_settings) -> None:
@@ -132,6 +139,53 @@ def test_begin_removes_stale_code_and_keeps_interrupted_work(stamp, monkeypatch,
     monkeypatch.setattr(compile_cache, "digest", lambda: "changed ones")
     compile_cache.begin()
     assert not (older / "lstm.nbi").exists()
+
+
+class TestSecondProcess:
+    """The process that compiles everything except the LSTM and the noise."""
+
+    @pytest.fixture
+    def processes(self, stamp, monkeypatch) -> list[subprocess.Popen]:
+        """Replace all compilation in this process; return the processes that are started."""
+        started: list[subprocess.Popen] = []
+
+        class Recorded(subprocess.Popen):
+            def __init__(self, *words: Any, **options: Any) -> None:
+                started.append(self)
+                super().__init__(*words, **options)
+
+        monkeypatch.setattr(subprocess, "Popen", Recorded)
+        for name in FUNCTIONS:
+            monkeypatch.setattr(compilation, name, lambda: None)
+        monkeypatch.setattr(compile_cache, "begin", lambda: None)
+        monkeypatch.setattr(compilation, "processor", lambda: types.SimpleNamespace(threads=2))
+        return started
+
+    def test_it_is_killed_if_the_first_stops(self, processes) -> None:
+        def stop(words: str) -> None:
+            assert processes[0].poll() is None
+            raise RunStopped("The run was stopped")
+
+        with pytest.raises(RunStopped):
+            compilation.compile_everything(stop)
+        assert [process.returncode for process in processes] == [-signal.SIGKILL]
+        assert not compile_cache.is_fresh()
+
+    def test_the_first_compiles_everything_if_it_fails(self, processes, monkeypatch) -> None:
+        compiled: list[str] = []
+        for name in FUNCTIONS:
+            monkeypatch.setattr(compilation, name, partial(compiled.append, name))
+        monkeypatch.setattr(sys, "executable", shutil.which("false"))
+        compilation.compile_everything()
+        assert [process.returncode for process in processes] == [1]
+        assert set(compiled[2:]) == {*FUNCTIONS} - {"compile_recurrent_layers"}
+        assert compile_cache.is_fresh()
+
+    def test_one_hardware_thread_starts_none(self, processes, monkeypatch) -> None:
+        monkeypatch.setattr(compilation, "processor", lambda: types.SimpleNamespace(threads=1))
+        compilation.compile_everything()
+        assert processes == []
+        assert compile_cache.is_fresh()
 
 
 class TestCount:
