@@ -140,6 +140,9 @@ def _named(entry: Entry, settings: Settings) -> CorpusInfo:
 
 def _own(name: str, path: Path) -> CorpusInfo:
     inside = path.iterdir() if path.is_dir() else [path]
+    declared = None
+    with suppress(CorpusError):
+        declared = files.declaration(path)
     return CorpusInfo(
         name=name,
         title=name.removeprefix(OWN),
@@ -147,7 +150,7 @@ def _own(name: str, path: Path) -> CorpusInfo:
         source="your files",
         size=sum(file.stat().st_size for file in inside if file.is_file()),
         sentences=None,
-        entity_types=(),
+        entity_types=declared.types if declared else (),
         synthetic=False,
         available=True,
         where="your files",
