@@ -19,12 +19,12 @@ from engine.cli.assumptions import assumptions
 from engine.cli.audit import audit
 from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
-from engine.cli.corpora import corpora_list, statistics_text
+from engine.cli.corpora import corpora_list, statistics_text, upload
 from engine.cli.epsilon import epsilon
 from engine.cli.export import export
 from engine.cli.options import configured
 from engine.cli.output import Json, progress_bar, sentence, write
-from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_overlap
+from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_corpus
 from engine.cli.recommend import recommend
 from engine.cli.report import report
 from engine.config import SimulationConfig
@@ -106,7 +106,7 @@ def train(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the foreground. Prints a line at each evaluation of the tagger."""
     from engine.simulation.run import simulate
 
-    warn_of_overlap(config)
+    warn_of_corpus(config)
     charge_budget(config)
     with progress_bar(quiet=as_json) as on_progress:
         for record in simulate(config, Settings.from_environment(), on_stage=on_progress):
@@ -147,7 +147,7 @@ def crosscheck(
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Queue a run. Idempotent: a finished or running run is not duplicated."""
-    warn_of_overlap(config)
+    warn_of_corpus(config)
     status = Application.from_environment().runs.submit(config)
     write(
         as_json,
@@ -336,6 +336,7 @@ def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` l
     typer.echo(f"{name} is available.")
 
 
+app.command()(upload)
 app.command()(epsilon)
 app.command()(audit)
 app.command()(export)

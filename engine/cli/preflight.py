@@ -4,13 +4,17 @@ import typer
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
+from engine.records.assumption_texts import UNDECLARED_TYPES
 from engine.service import Application
 
 
-def warn_of_overlap(config: SimulationConfig) -> None:
-    """Print a warning if the features were fitted on sentences of the corpus."""
-    for warning in Application.from_environment().queries.overlap(config).warnings:
+def warn_of_corpus(config: SimulationConfig) -> None:
+    """Print a warning if features were fitted on sentences of the corpus, or its entity types are not declared."""
+    queries = Application.from_environment().queries
+    for warning in queries.overlap(config).warnings:
         typer.echo(warning, err=True)
+    if config.privacy.private and not queries.corpus(config).declared:
+        typer.echo(f"{UNDECLARED_TYPES} See docs/cli.md, Corpora.", err=True)
 
 
 def charge_budget(config: SimulationConfig) -> None:

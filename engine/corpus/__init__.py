@@ -7,10 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.config import JOIN, SYNTHETIC, SimulationConfig
+from engine.config import JOIN, OWN, SYNTHETIC, SimulationConfig
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
-from engine.corpus.files import OWN
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.multi_corpus import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence

@@ -92,7 +92,7 @@ class DeclaredTypes:
         return kept, sum(counts[kind] for kind in others)
 
 
-_EXPECTED = f"which it does not declare; declare them (--types), or read them as O (--undeclared {OUTSIDE})"
+_EXPECTED = "which it does not declare; declare them too, or read mentions of undeclared types as O"
 _MOST_NAMED = 10
 
 

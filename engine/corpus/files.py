@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from engine.config import JOIN
-from engine.corpus import brat, rel
-from engine.corpus import declared_types
+from engine.config import JOIN, OWN
+from engine.corpus import brat, declared_types, rel
 from engine.corpus.catalogue import NAMED, NAMES, Entry
 from engine.corpus.declared_types import DeclaredTypes
 from engine.corpus.text_decoding import LARGEST_FILE, decode_text
@@ -26,8 +25,6 @@ MOST_FILES = 5_000
 """Largest number of files in one corpus."""
 COLUMNS, REL, BRAT = "columns", "rel", "brat"
 """Forms of files."""
-OWN = "my-"
-"""Prefix of the names of uploaded corpora."""
 WHOLE = "whole.conll"
 """Name of the only column file of a folder, which is split."""
 SPLIT = "@"

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from engine.config import OWN
 from engine.corpus import declared_types, derived_files, rel
 from engine.corpus.declared_types import DeclaredTypes
-from engine.corpus.files import MOST_FILES, OWN, WHOLE, checksum, located_at, own_files, parts_of, unrestricted
+from engine.corpus.files import MOST_FILES, WHOLE, checksum, located_at, own_files, parts_of, unrestricted
 from engine.corpus.loader import read
 from engine.corpus.text_decoding import MAX_BYTES, quote
 from engine.errors import CorpusError, NotAllowed, StoreError
@@ -74,9 +75,7 @@ def add_upload(
 
 
 @contextmanager
-def written(
-    filename: str, data: bytes, settings: Settings, declared: DeclaredTypes | None = None
-) -> Iterator[Path]:
+def written(filename: str, data: bytes, settings: Settings, declared: DeclaredTypes | None = None) -> Iterator[Path]:
     """Write an upload to a temporary file or folder, which is removed at the end; see :func:`add_upload`."""
     title, folder = _title(filename), settings.home / "corpora"
     if len(data) > MAX_BYTES:

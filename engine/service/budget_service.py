@@ -16,9 +16,9 @@ from typing import Any
 
 from engine import corpus as corpora
 from engine.access.roles import Role
-from engine.config import JOIN, PrivacyConfig, SimulationConfig
+from engine.config import JOIN, OWN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
-from engine.corpus.files import OWN, base_name_and_split, corpus_names
+from engine.corpus.files import base_name_and_split, corpus_names
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recommended_settings
 from engine.federated import accounting
