@@ -11,6 +11,7 @@ from engine.corpus.declared_types import OUTSIDE, REFUSE
 from engine.errors import CorpusError
 from engine.reports.runs import overlap_fields, overlap_text
 from engine.service import Application
+from engine.service.budget_accounts import sharing_text
 from engine.service.corpus_statistics import CorpusStatistics
 
 
@@ -57,7 +58,8 @@ def upload(
         raise CorpusError(f"{file} cannot be read: {error.strerror}") from error
     app = Application.from_environment()
     name, summary = app.corpora.add(file.name, data, types=types, undeclared=undeclared)
-    write(as_json, {"name": name} | asdict(summary), f"{name}: {summary.text}")
+    text = " ".join(filter(None, [f"{name}: {summary.text}", sharing_text(app.budgets.accounts.sharing(name))]))
+    write(as_json, {"name": name} | asdict(summary), text)
 
 
 def statistics_text(name: str, statistics: CorpusStatistics) -> str:

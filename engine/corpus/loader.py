@@ -45,8 +45,7 @@ def _read(located: Located, content_checksum: str) -> Corpus:
         parts["train"], parts["validation"] = hold_out(parts["train"], located.files[0].title)
     entry, declared = located.entry, located.declared
     if declared:
-        whole = [sentence for part in parts.values() for sentence in part]
-        _, others = declared.restricted(whole, located.name)
+        _, others = declared.restricted([sentence for part in parts.values() for sentence in part], located.name)
         if others:
             left_out[LEFT_OUT] += others
             parts = {part: declared.restricted(found, located.name)[0] for part, found in parts.items()}

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import corpus as corpora
 from engine.config.feature_registry import ALL_FEATURES
+from engine.corpus import CorpusHandle, shared_sentences
 from engine.corpus.declared_types import mentions
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.uploads import called
@@ -122,11 +122,12 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 def main() -> int:
     """Read the file that the command line names; return the exit code."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    handle = corpora.resolve(sys.argv[-1], Settings.from_environment())
+    handle = CorpusHandle(sys.argv[-1], Settings.from_environment())
     try:
         _say(stage="Reading sentences and tags")
         corpus = handle.load()
         if _INSPECT not in sys.argv:
+            shared_sentences.remember(handle)
             _say(stage="Counting entities")
             _ = handle.layout
             _say(stage="Comparing with the sentences that features were fitted on")

@@ -27,7 +27,6 @@ def model(**changes: object) -> Model:
         tags=TAGS,
         dimensions=7,
         copied=4,
-        corpus_checksum="c" * 64,
         engine_version="6",
         epsilon=math.inf,
         delta=1e-5,
