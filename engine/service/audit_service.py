@@ -60,6 +60,7 @@ class AuditService:
             NotAllowed: The user lacks a role.
         """
         identity = self._queries.identity(config)
+        self._access.authorize("audit", identity)
         self._budgets.charge(self._budgets.unprotected_accesses(identity, config, AUDIT, unprotected=unprotected))
 
     def submit(self, run: Run, *, owner_pid: int | None = None, unprotected: bool = False) -> RunStatus:

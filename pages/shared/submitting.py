@@ -41,7 +41,7 @@ def accept_unprotected(corpora: Collection[str], *, key: str) -> bool:
     return st.checkbox(f"Run without protection: the total of {names} no longer holds from then on", key=key)
 
 
-def _choice(app: Application, configs: Sequence[SimulationConfig], *, key: str) -> tuple[list[SimulationConfig], bool]:
+def choice(app: Application, configs: Sequence[SimulationConfig], *, key: str) -> tuple[list[SimulationConfig], bool]:
     """Return the configurations to submit, without unprotected ones unless the user accepts them in a checkbox.
 
     Args:
@@ -77,7 +77,7 @@ def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, 
     if not configs:
         st.caption(f"All runs {what} are finished or queued.")
         return
-    chosen, unprotected = _choice(app, configs, key=key)
+    chosen, unprotected = choice(app, configs, key=key)
     if st.button(
         f"Start missing runs {what} ({_plural(chosen)})",
         icon=":material/play_arrow:",
@@ -104,7 +104,7 @@ def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, k
     if not done:
         return
     minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60
-    chosen, unprotected = _choice(app, [run.config for run in done], key=key)
+    chosen, unprotected = choice(app, [run.config for run in done], key=key)
     if st.button(
         f"Rerun {what} ({_plural(chosen)})",
         icon=":material/replay:",

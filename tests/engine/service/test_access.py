@@ -25,7 +25,9 @@ from engine.training.model import Model
 from tests.engine.access.test_roles import text
 from tests.engine.factories import SMALL, provenance, record
 
-COLUMNS = b"".join(b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20))
+COLUMNS = b"# entity types: LOC PER\n" + b"".join(
+    b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20)
+)
 OTHERS = COLUMNS.replace(b"Ulm", b"Bonn")
 ROLES = 'admin = ["ada"]\nrunner = ["rita", "rudi"]\nviewer = ["vera"]\nclaim = "sub"'
 
@@ -73,10 +75,12 @@ def upload(app: Application, title: str = "news.conll", content: bytes = COLUMNS
 CONFIG = replace(SMALL, seed=77)
 CHANGES: dict[str, tuple[Any, ...]] = {
     "access.share": ("run", "run"),
+    "audits.charge": (SMALL,),
     "audits.save": (),
     "audits.submit": (),
     "budgets.set_total": ("my-news", 3.0),
     "corpora.add": ("x.conll", COLUMNS),
+    "corpora.inspect": ("x.conll", COLUMNS),
     "corpora.delete": ("my-news",),
     "corpora.download": ("wnut17",),
     "corpora.rename": ("my-news", "other"),
@@ -93,7 +97,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 READS = {
     "access": {"audit_log", "authorize", "note_sign_in", "require_owner", "shared"},
     "audits": {"all", "seconds", "status"},
-    "budgets": {"affordable_runs", "charge_requests", "exists", "key_of", "preview", "state", "unprotected_accesses"},
+    "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
     "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
     | {"training_sentences", "vectors"},
     "models": {"exists", "load", "sizes"},
@@ -141,7 +145,7 @@ def test_viewer_cannot_change_anything(name, app, of):
         given = [type("Audit", (), {"run_id": run, "config": SMALL})()]
     if name == "access.share":
         given = ["run", run]
-    more = {"shared": False} if name == "access.share" else {}
+    more = {"access.share": {"shared": False}, "audits.charge": {"unprotected": False}}.get(name, {})
     with pytest.raises(NotAllowed, match=r"^vera is a viewer .*role (runner|admin)\b"):
         operator.attrgetter(name)(of("vera"))(*given, **more)
     assert app.queries.overview() == before
@@ -254,7 +258,7 @@ class TestRuns:
 
         def upload_or_error(title: str) -> str:
             try:
-                return upload(rita, f"{title}.conll", f"{title} O\n\n".encode() + COLUMNS)
+                return upload(rita, f"{title}.conll", COLUMNS + f"{title} O\n\n".encode())
             except NotAllowed as refused:
                 return str(refused)
 

@@ -112,7 +112,7 @@ def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
     app.runs.submit(replace(config, corpus="ade@0"))
     app.runs.submit(replace(config, corpus="ade@1"))
     assert len(app.budgets.state("ade@2").bookings) == 2
-    text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
+    text = b"# entity types: PER\n" + b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
     app.budgets.set_total(first, 3.0)
     renamed = app.corpora.rename(first, "other")
@@ -123,7 +123,7 @@ def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
 
 
 def test_earlier_runs_count_by_corpus_content(app):
-    text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
+    text = b"# entity types: PER\n" + b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
     other, _ = app.corpora.add("other.conll", text.replace(b"Anna", b"Ada"))
     for name in (first, other):
