@@ -15,7 +15,7 @@ import pytest
 from engine.access import roles
 from engine.access.roles import User
 from engine.cluster import supervisor
-from engine.config import JOIN, SimulationConfig
+from engine.config import JOIN, SimulationConfig, with_noise
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
 from engine.service import Application, audit_service, budget_service, corpus_import
@@ -379,6 +379,34 @@ class TestBudgets:
         of("ada").budgets.set_total("synthetic", 3.0)
         name = upload(of("rita"))
         assert of("rita").budgets.set_total(name, 3.0).budget.epsilon == 3.0
+
+    def test_unprotected_access_needs_the_role_that_sets_the_budget(self, of):
+        plain = with_noise(SMALL, 0.0)
+        of("ada").budgets.set_total("synthetic", 10.0)
+        with pytest.raises(NotAllowed, match=r"rita is a runner .*admin: access without protection"):
+            of("rita").runs.submit(plain, unprotected=True)
+        assert of("rita").budgets.state("synthetic").holds
+        of("rita").runs.submit(SMALL, unprotected=True)
+        of("ada").runs.submit(plain, unprotected=True)
+        theirs = of("rita").budgets.state("synthetic")
+        assert [each.what for each in theirs.looks] == [budget_service._OTHERS]
+        assert not theirs.holds
+        name = upload(of("rita"))
+        of("rita").budgets.set_total(name, 1000.0)
+        own = replace(plain, corpus=name, data_fraction=1.0)
+        of("rita").access.share("corpus", name, shared=True)
+        with pytest.raises(NotAllowed):
+            of("rudi").runs.submit(own, unprotected=True)
+        of("rita").runs.submit(own, unprotected=True)
+
+    def test_private_corpora_of_others_are_not_compared(self, of):
+        """A user would otherwise learn from uploads which sentences another user has."""
+        of("rita").budgets.set_total(upload(of("rita")), 1000.0)
+        more = COLUMNS + b"More O\n\n"
+        name = upload(of("rudi"), "other.conll", more)
+        assert of("rudi").budgets.accounts.sharing(name) == []
+        of("rita").access.share("corpus", "my-news", shared=True)
+        assert [account.name for account in of("rudi").budgets.accounts.sharing(name)] == ["my-news"]
 
     def test_budget_counts_all_runs_but_names_only_own(self, of):
         of("ada").budgets.set_total("synthetic", 10.0)
