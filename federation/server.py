@@ -74,7 +74,6 @@ class Server:
             tags=self._side.encoded.tags,
             dimensions=self._side.encoded.vectors.shape[1],
             copied=self._side.encoded.copied,
-            corpus_checksum=self._prepared.corpus_checksum,
             engine_version=self._prepared.engine_version,
             epsilon=self._epsilon,
             delta=self._agreement.config.privacy.delta,

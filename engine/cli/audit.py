@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.options import configurable
-from engine.cli.output import Json, progress_bar, write
+from engine.cli.output import Json, Unprotected, progress_bar, write
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit.applicability import CANARIES
@@ -46,6 +46,7 @@ def audit(
     ] = "dp-sgd",
     epsilon: Annotated[float | None, typer.Option(help="True ε of the Gaussian mechanism.")] = None,
     repetitions: Annotated[int, typer.Option(help="Number of audits of the Gaussian mechanism.")] = 200,
+    unprotected: Unprotected = False,
     as_json: Json = False,
 ) -> None:
     """Attack a run to bound its ε from below, or validate that bound on a mechanism with known ε."""
@@ -59,6 +60,7 @@ def audit(
     service = Application.from_environment()
     config = service.queries.get(run).config if run else make(mechanism=mechanism)
     canaries = CANARIES if canaries is None else canaries
+    service.audits.charge(config, unprotected=unprotected)
     with progress_bar(quiet=as_json) as on_progress:
         result = audits.audit(
             config,

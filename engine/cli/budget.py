@@ -7,6 +7,7 @@ import typer
 from engine.cli.output import Json, write
 from engine.reports.budgets import account_fields, account_text
 from engine.service import Application
+from engine.service.budget_accounts import sharing_text
 
 budget_app = typer.Typer(help="Set or show the privacy budget of a corpus.", no_args_is_help=True)
 
@@ -33,5 +34,6 @@ def show_budget(corpus: Corpus, as_json: Json = False) -> None:
     """Show the remaining budget, the charges, and the runs that still fit."""
     app = Application.from_environment()
     now = app.budgets.state(corpus)
-    possible = app.budgets.affordable_runs(now)
-    write(as_json, account_fields(now, possible), account_text(now, possible))
+    possible, sharing = app.budgets.affordable_runs(now), app.budgets.accounts.sharing(corpus)
+    fields = account_fields(now, possible) | {"sharing": {account.name: account.shared for account in sharing}}
+    write(as_json, fields, "\n".join(filter(None, [account_text(now, possible), sharing_text(sharing)])))

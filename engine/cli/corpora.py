@@ -1,9 +1,17 @@
-"""Output of the command `corpora`: the list of all corpora, and the statistics of one, as fields and as text."""
+"""The command `upload`, and the output of `corpora`: all corpora, and the statistics of one, as fields and as text."""
 
-from typing import Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
+
+from engine.cli.output import Json, write
+from engine.corpus.declared_types import OUTSIDE, REFUSE
+from engine.errors import CorpusError
 from engine.reports.runs import overlap_fields, overlap_text
 from engine.service import Application
+from engine.service.budget_accounts import sharing_text
 from engine.service.corpus_statistics import CorpusStatistics
 
 
@@ -26,6 +34,32 @@ def corpora_list(service: Application) -> tuple[list[dict[str, Any]], str]:
         for info in rows
     )
     return fields, text
+
+
+def upload(
+    file: Annotated[Path, typer.Argument(help="Column file, .rel file, or zip of a corpus.")],
+    types: Annotated[
+        str | None,
+        typer.Option(
+            help="Entity types of the corpus, separated by commas. They are public: each tagger shows them.  "
+            "[default: those that the file declares]"
+        ),
+    ] = None,
+    undeclared: Annotated[
+        str,
+        typer.Option(help=f"Mentions of other types: {REFUSE} the file, or read them as {OUTSIDE} and count them."),
+    ] = REFUSE,
+    as_json: Json = False,
+) -> None:
+    """Add a corpus of your own, with its entity types. Prints the name that `train --corpus` takes."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CorpusError(f"{file} cannot be read: {error.strerror}") from error
+    app = Application.from_environment()
+    name, summary = app.corpora.add(file.name, data, types=types, undeclared=undeclared)
+    text = " ".join(filter(None, [f"{name}: {summary.text}", sharing_text(app.budgets.accounts.sharing(name))]))
+    write(as_json, {"name": name} | asdict(summary), text)
 
 
 def statistics_text(name: str, statistics: CorpusStatistics) -> str:

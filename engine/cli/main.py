@@ -19,12 +19,12 @@ from engine.cli.assumptions import assumptions
 from engine.cli.audit import audit
 from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
-from engine.cli.corpora import corpora_list, statistics_text
+from engine.cli.corpora import corpora_list, statistics_text, upload
 from engine.cli.epsilon import epsilon
 from engine.cli.export import export
 from engine.cli.options import configured
-from engine.cli.output import Json, progress_bar, sentence, write
-from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_overlap
+from engine.cli.output import Json, Unprotected, progress_bar, sentence, write
+from engine.cli.preflight import charge_budget, charge_crosscheck, refuse_budgets, warn_of_corpus
 from engine.cli.recommend import recommend
 from engine.cli.report import report
 from engine.config import SimulationConfig
@@ -102,12 +102,12 @@ def about(
 
 @app.command()
 @configured
-def train(config: SimulationConfig, as_json: Json = False) -> None:
+def train(config: SimulationConfig, unprotected: Unprotected = False, as_json: Json = False) -> None:
     """Train in the foreground. Prints a line at each evaluation of the tagger."""
     from engine.simulation.run import simulate
 
-    warn_of_overlap(config)
-    charge_budget(config)
+    warn_of_corpus(config)
+    charge_budget(config, unprotected=unprotected)
     with progress_bar(quiet=as_json) as on_progress:
         for record in simulate(config, Settings.from_environment(), on_stage=on_progress):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
@@ -122,6 +122,7 @@ def train(config: SimulationConfig, as_json: Json = False) -> None:
 def crosscheck(
     config: SimulationConfig,
     steps: Annotated[int, typer.Option(help="Number of steps to compare, from the first one.")] = 3,
+    unprotected: Unprotected = False,
     as_json: Json = False,
 ) -> None:
     """Compare a private run's first steps with TensorFlow Privacy. Exits with 1 where they differ; slow."""
@@ -129,6 +130,7 @@ def crosscheck(
 
     from engine.experiments.tf_privacy_crosscheck import second_opinions
 
+    charge_crosscheck(config, unprotected=unprotected)
     agreed = True
     for opinion in second_opinions(config, Settings.from_environment(), steps):
         agreed = agreed and opinion.agrees
@@ -145,10 +147,10 @@ def crosscheck(
 
 @app.command()
 @configured
-def submit(config: SimulationConfig, as_json: Json = False) -> None:
+def submit(config: SimulationConfig, unprotected: Unprotected = False, as_json: Json = False) -> None:
     """Queue a run. Idempotent: a finished or running run is not duplicated."""
-    warn_of_overlap(config)
-    status = Application.from_environment().runs.submit(config)
+    warn_of_corpus(config)
+    status = Application.from_environment().runs.submit(config, unprotected=unprotected)
     write(
         as_json,
         run_fields(Application.from_environment().queries.get(status.run_id)),
@@ -161,12 +163,13 @@ def sweep(
     file: Annotated[
         Path, typer.Argument(help="TOML file with seeds, [base] and [grid]; fields are those of a run's configuration.")
     ],
+    unprotected: Unprotected = False,
     as_json: Json = False,
 ) -> None:
     """Queue many runs. Idempotent: finished or running runs are not duplicated."""
     from engine.experiments import sweeps
 
-    statuses = Application.from_environment().runs.submit_all(sweeps.read(file), batch=True)
+    statuses = Application.from_environment().runs.submit_all(sweeps.read(file), batch=True, unprotected=unprotected)
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
     write(
@@ -190,6 +193,7 @@ def replicate_paper(
         bool,
         typer.Option("--rerun", "--again", help="Queue the missing runs, and rerun the finished ones to compare them."),
     ] = False,
+    unprotected: Unprotected = False,
     as_json: Json = False,
 ) -> None:
     """Show a paper's tables and figures: the published scores, and those of our runs."""
@@ -197,7 +201,7 @@ def replicate_paper(
     cells = replicate.select_cells(paper, table)
     if submit_missing or submit_reruns:
         configs = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
-        statuses = service.runs.submit_all(configs, again=submit_reruns, batch=True)
+        statuses = service.runs.submit_all(configs, again=submit_reruns, batch=True, unprotected=unprotected)
         unfinished = sum(not status.state.final for status in statuses)
         typer.echo(f"{unfinished:,} runs are queued or running.", err=True)
     result = replicate.measure(paper, cells, service.queries.find, seeds)
@@ -293,12 +297,13 @@ def cancel(run_id: RunId, as_json: Json = False) -> None:
 @app.command()
 def rerun(
     run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Identities of finished runs.")],
+    unprotected: Unprotected = False,
     as_json: Json = False,
 ) -> None:
     """Rerun finished runs in the background. `runs show` says whether the results are equal."""
     service = Application.from_environment()
     statuses = service.runs.submit_all(
-        (service.queries.get(run_id).config for run_id in run_ids), again=True, batch=True
+        (service.queries.get(run_id).config for run_id in run_ids), again=True, batch=True, unprotected=unprotected
     )
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
     write(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
@@ -336,6 +341,7 @@ def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` l
     typer.echo(f"{name} is available.")
 
 
+app.command()(upload)
 app.command()(epsilon)
 app.command()(audit)
 app.command()(export)

@@ -8,6 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+Unprotected = Annotated[
+    bool,
+    typer.Option(
+        "--unprotected",
+        help="Accept an access without privacy to a corpus with a budget, whose total no longer holds from then on.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 """The option of commands that print JSON instead of text."""
 

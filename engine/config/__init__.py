@@ -8,6 +8,7 @@ never appear as current.
 import dataclasses
 import hashlib
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
@@ -28,6 +29,9 @@ from engine.config.simulation import (
 from engine.config.tagger import OF_KIND, SCHEMES, TaggerConfig
 from engine.config.training import OPTIMISERS, TrainingConfig
 
+OWN = "my-"
+"""Prefix of the names of uploaded corpora."""
+
 __all__ = [
     "DEFAULT_CLIP_NORM",
     "FEATURE_SETS",
@@ -39,6 +43,7 @@ __all__ = [
     "NOTHING",
     "OF_KIND",
     "OPTIMISERS",
+    "OWN",
     "PARAMETERS",
     "PARTITIONS",
     "SCHEMES",
@@ -52,6 +57,7 @@ __all__ = [
     "but_for_noise",
     "engine_version",
     "fields_of",
+    "has_own_corpus",
     "run_id",
     "run_key",
     "with_noise",
@@ -69,6 +75,11 @@ def _differences(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
             continue
         changed[name] = value
     return changed
+
+
+def has_own_corpus(corpus: str) -> bool:
+    """Return whether a corpus name includes an upload or a file of the user, not published corpora only."""
+    return any(name.startswith(OWN) or Path(name).is_absolute() for name in corpus.split(JOIN))
 
 
 def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationConfig:

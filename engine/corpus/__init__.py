@@ -7,10 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.config import JOIN, SYNTHETIC, SimulationConfig
+from engine.config import JOIN, OWN, SYNTHETIC, SimulationConfig
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
-from engine.corpus.files import OWN
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.multi_corpus import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
@@ -140,6 +139,9 @@ def _named(entry: Entry, settings: Settings) -> CorpusInfo:
 
 def _own(name: str, path: Path) -> CorpusInfo:
     inside = path.iterdir() if path.is_dir() else [path]
+    declared = None
+    with suppress(CorpusError):
+        declared = files.declaration(path)
     return CorpusInfo(
         name=name,
         title=name.removeprefix(OWN),
@@ -147,7 +149,7 @@ def _own(name: str, path: Path) -> CorpusInfo:
         source="your files",
         size=sum(file.stat().st_size for file in inside if file.is_file()),
         sentences=None,
-        entity_types=(),
+        entity_types=declared.types if declared else (),
         synthetic=False,
         available=True,
         where="your files",

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.corpus.declared_types import MAX_TYPES, is_line
 from engine.corpus.sentences import Sentence
 from engine.corpus.text_decoding import decode_lines, quote
 from engine.errors import CorpusError
 
-MAX_TYPES = 200
-"""Largest number of entity types; a file with more has no entity types in that column."""
 STRAY = 0.01
 """Share of entities that may violate the file's scheme: CoNLL-2003 itself has 2 in 23,499."""
 
@@ -49,18 +48,19 @@ class Block:
     document: int | None
 
 
-def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ...]:
+def read(data: bytes, name: str, *, entities: bool = True, by_line: bool = False) -> tuple[Sentence, ...]:
     """Return all sentences of a file.
 
     Args:
         data: Content of the file.
         name: Name of the file in error messages.
         entities: Whether to require entities; False accepts a file in which all tags are O.
+        by_line: As in :func:`engine.corpus.text_decoding.decode_lines`.
 
     Raises:
         CorpusError: If this is not a tagged column file; names the file, the line and the value.
     """
-    blocks = parse(data, name)
+    blocks = parse(data, name, by_line=by_line)
     tag_scheme = scheme(blocks, name)
     if entities and tag_scheme is None:
         raise CorpusError(f"{name} has only the tag O in {len(blocks):,} sentences, expected tagged entities")
@@ -76,13 +76,18 @@ def _in_bio2(tags: tuple[str, ...]) -> tuple[str, ...]:
     return tags if converted == tags else converted
 
 
-def parse(data: bytes, name: str) -> list[Block]:
+def parse(data: bytes, name: str, *, by_line: bool = False) -> list[Block]:
     """Return tokens and tags as written, without ``-DOCSTART-`` and comment lines.
+
+    Args:
+        data: Content of the file.
+        name: Name of the file in error messages.
+        by_line: As in :func:`engine.corpus.text_decoding.decode_lines`.
 
     Raises:
         CorpusError: If this is not a column file.
     """
-    width, first = _width(_rows(data, name), name)
+    width, first = _width(_rows(data, name, by_line), name)
     blocks: list[Block] = []
     tokens: list[str] = []
     tags: list[str] = []
@@ -97,7 +102,7 @@ def parse(data: bytes, name: str) -> list[Block]:
             tokens.clear()
             tags.clear()
 
-    for number, columns in _rows(data, name):
+    for number, columns in _rows(data, name, by_line):
         if not columns:
             close()
             continue
@@ -128,10 +133,12 @@ def parse(data: bytes, name: str) -> list[Block]:
     return blocks
 
 
-def _rows(data: bytes, name: str) -> Iterator[_Row]:
-    """Yield the lines as columns, without a header line."""
+def _rows(data: bytes, name: str, by_line: bool) -> Iterator[_Row]:
+    """Yield the lines as columns, without a header line and without declared entity types."""
     started = False
-    for number, line in enumerate(decode_lines(data, name), start=1):
+    for number, line in enumerate(decode_lines(data, name, by_line=by_line), start=1):
+        if not started and is_line(line):
+            continue
         columns = _columns(line)
         if columns and not started:
             started = True

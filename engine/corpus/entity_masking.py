@@ -51,6 +51,11 @@ class MaskedHandle(CorpusHandle):
         """Whether it is the embedded corpus."""
         return self._whole.synthetic
 
+    @property
+    def declared(self) -> bool:
+        """Whether its entity types are public or declared. Raises CorpusError."""
+        return self._whole.declared
+
     @cached_property
     def train_sentences(self) -> int:
         """Number of training sentences, the same as without masking."""

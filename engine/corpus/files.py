@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from engine.config import JOIN
-from engine.corpus import brat, rel
+from engine.config import JOIN, OWN
+from engine.corpus import brat, declared_types, rel
 from engine.corpus.catalogue import NAMED, NAMES, Entry
-from engine.corpus.text_decoding import LARGEST_FILE
+from engine.corpus.declared_types import DeclaredTypes
+from engine.corpus.text_decoding import LARGEST_FILE, decode_text
 from engine.errors import CorpusError
 from engine.settings import Settings
 
@@ -24,11 +25,13 @@ MOST_FILES = 5_000
 """Largest number of files in one corpus."""
 COLUMNS, REL, BRAT = "columns", "rel", "brat"
 """Forms of files."""
-OWN = "my-"
-"""Prefix of the names of uploaded corpora."""
+WHOLE = "whole.conll"
+"""Name of the only column file of a folder, which is split."""
 SPLIT = "@"
 """Separator between a corpus and the number of a split of all its sentences: ``ade@3``."""
 _MOST_SPLITS = 2**32 - 1
+_LONGEST_LINE = 20_000
+"""Longest line of a declaration in bytes: 200 names of 60 characters and more."""
 
 _PARTS = {
     "train": "train",
@@ -73,6 +76,7 @@ class Located:
         files: Its files.
         entry: Its entry in the catalogue, or None.
         split: Number of the split of all its sentences, or None if its files define the parts.
+        declared: The entity types that its files declare, or None.
     """
 
     name: str
@@ -80,6 +84,12 @@ class Located:
     files: tuple[Source, ...]
     entry: Entry | None = None
     split: int | None = None
+    declared: DeclaredTypes | None = None
+
+    @property
+    def types_are_declared(self) -> bool:
+        """Whether the entity types are those of the catalogue or of a declaration, not read from the sentences."""
+        return self.entry is not None or self.declared is not None
 
 
 def base_name_and_split(name: str) -> tuple[str, int | None]:
@@ -133,7 +143,40 @@ def located_at(path: Path, name: str | None = None) -> Located:
     Raises:
         CorpusError: If it is neither a file nor a folder with a corpus.
     """
-    return Located(name or path.name, "your files", tuple(_sources(path)))
+    return Located(name or path.name, "your files", tuple(_sources(path)), declared=declaration(path))
+
+
+def declaration(path: Path) -> DeclaredTypes | None:
+    """Return the entity types that the files of a corpus declare; a separate file has precedence.
+
+    Args:
+        path: A file or a folder, of which only the first lines are read.
+
+    Raises:
+        CorpusError: If a declaration is not valid, or two column files differ.
+    """
+    separate = path / declared_types.FILE
+    if separate.is_file():
+        lines = decode_text(content(separate), declared_types.FILE).splitlines()
+        return declared_types.from_lines(lines, declared_types.FILE)
+    columns = [path] if path.is_file() and _form(path.name) == COLUMNS else []
+    if path.is_dir():
+        names = [file.name for file in path.iterdir() if file.is_file() and not file.is_symlink()]
+        columns = [path / name for name in _column_files(names, str(path)) or {WHOLE} & set(names)]
+    found = {declared: file.name for file in columns if (declared := _in_head(file))}
+    if len(found) > 1:
+        raise CorpusError(f"{' and '.join(found.values())} declare different entity types, expected the same")
+    return next(iter(found), None)
+
+
+def _in_head(path: Path) -> DeclaredTypes | None:
+    """Return the declaration before the first token of a column file."""
+    try:
+        with path.open("rb") as file:
+            lines = (line.decode(errors="replace") for line in iter(lambda: file.readline(_LONGEST_LINE), b""))
+            return declared_types.from_lines(declared_types.head(lines), path.name)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def find_named(entry: Entry, settings: Settings) -> Located | None:
@@ -236,6 +279,8 @@ def parts_of(titles: Sequence[str], name: str) -> tuple[str, dict[str, str]]:
     files = [title for title in titles if "/" not in title]
     if columns := _column_files(files, name):
         return COLUMNS, columns
+    if WHOLE in files:
+        return COLUMNS, {WHOLE: "whole"}
     relations = {title: "whole" for title in files if _form(title) == REL}
     if not relations:
         raise CorpusError(
@@ -265,6 +310,8 @@ def checksum(located: Located) -> str:
     whole = hashlib.sha256(f"reading {READING}\n".encode())
     if located.split is not None:
         whole.update(f"split {located.split}\n".encode())
+    if located.declared is not None:
+        whole.update("".join(f"{line}\n" for line in located.declared.lines).encode())
     for source in located.files:
         title = "" if source.form == COLUMNS else f" {source.title}"
         whole.update(f"{source.part} {source.section or '-'} {digest(source.path)}{title}\n".encode())

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +11,7 @@ from engine.artifact_store import ArtifactStore
 from engine.config import SYNTHETIC
 from engine.corpus import files, loader
 from engine.corpus.catalogue import NAMED
+from engine.corpus.declared_types import DeclaredTypes
 from engine.corpus.files import Located, Source
 from engine.corpus.sentence_metadata import Layout, kept_layout
 from engine.corpus.sentences import Corpus
@@ -73,6 +75,12 @@ class CorpusHandle:
         if self.expected not in (None, checksum):
             raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
         return checksum
+
+    @property
+    def declared(self) -> bool:
+        """Whether its entity types are public or declared, not read from its sentences. Raises CorpusError."""
+        named = files.base_name_and_split(self.name)[0] in NAMED
+        return self.synthetic or named or self._located.types_are_declared
 
     @cached_property
     def train_sentences(self) -> int:
@@ -139,7 +147,15 @@ class CorpusHandle:
                 shutil.copyfile(source.path, target / f"{number}.conll")
                 rows.append({name: getattr(source, name) for name in ("part", "title", "form", "section")})
             (target / _LIST).write_text(
-                json.dumps({"name": self._located.name, "files": rows, "split": self._located.split}), encoding="utf-8"
+                json.dumps(
+                    {
+                        "name": self._located.name,
+                        "files": rows,
+                        "split": self._located.split,
+                        "declared": self._located.declared and asdict(self._located.declared),
+                    }
+                ),
+                encoding="utf-8",
             )
 
     def _shared(self) -> Located | None:
@@ -155,7 +171,14 @@ class CorpusHandle:
                 )
                 for number, row in enumerate(contents["files"])
             )
-            return Located(str(contents["name"]), "shared by another machine", sources, split=contents.get("split"))
+            declared = contents.get("declared")
+            return Located(
+                str(contents["name"]),
+                "shared by another machine",
+                sources,
+                split=contents.get("split"),
+                declared=declared and DeclaredTypes(tuple(declared["types"]), declared["undeclared"]),
+            )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The copy of corpus={self.name!r} for this machine is damaged: {error}.") from error
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from engine.corpus import brat, conll, rel
+from engine.corpus.declared_types import LEFT_OUT, MAX_TYPES, mentions
 from engine.corpus.files import COLUMNS, REL, Located, Source, checksum, content
 from engine.corpus.sentences import Corpus, Sentence
 from engine.errors import CorpusError
@@ -30,7 +31,7 @@ def _read(located: Located, content_checksum: str) -> Corpus:
     left_out: Counter[str] = Counter()
     for sources in _grouped(located.files):
         first = sources[0]
-        sentences, without = _sentences(sources)
+        sentences, without = _sentences(sources, by_line=located.declared is not None)
         left_out += without
         whole = first.part == "whole" and located.split is None
         split = split_in_three(sentences, first.title) if whole else {first.part: list(sentences)}
@@ -42,12 +43,19 @@ def _read(located: Located, content_checksum: str) -> Corpus:
         parts = split_by_seed(all_sentences, located.split, located.name)
     elif not parts["validation"]:
         parts["train"], parts["validation"] = hold_out(parts["train"], located.files[0].title)
-    entry = located.entry
-    types = {tag[2:] for sentences in parts.values() for sentence in sentences for tag in sentence.tags if tag != "O"}
-    if len(types) > conll.MAX_TYPES:
-        raise CorpusError(f"{located.name} has {len(types):,} entity types, expected at most {conll.MAX_TYPES}")
+    entry, declared = located.entry, located.declared
+    if declared:
+        _, others = declared.restricted([sentence for part in parts.values() for sentence in part], located.name)
+        if others:
+            left_out[LEFT_OUT] += others
+            parts = {part: declared.restricted(found, located.name)[0] for part, found in parts.items()}
+    types = set().union(*map(mentions, parts.values()))
+    if len(types) > MAX_TYPES:
+        raise CorpusError(f"{located.name} has {len(types):,} entity types, expected at most {MAX_TYPES}")
     if not types:
         raise CorpusError(f"{located.name} has only the tag O, expected tagged entities")
+    if entry or declared:
+        types = set(entry.entity_types if entry else declared.types if declared else ())
     return Corpus(
         name=located.name,
         title=entry.title if entry else located.name,
@@ -58,6 +66,7 @@ def _read(located: Located, content_checksum: str) -> Corpus:
         test=tuple(parts["test"]),
         entity_types=tuple(sorted(types)),
         checksum=content_checksum,
+        declared=located.types_are_declared,
         sections=tuple(sections) if any(sections) else None,
         left_out=dict(left_out),
     )
@@ -71,12 +80,12 @@ def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
     return list(groups.values())
 
 
-def _sentences(sources: Sequence[Source]) -> tuple[Sequence[Sentence], Counter[str]]:
+def _sentences(sources: Sequence[Source], *, by_line: bool) -> tuple[Sequence[Sentence], Counter[str]]:
     first = sources[0]
     if first.form == COLUMNS:
-        return conll.read(content(first.path), first.title), Counter()
+        return conll.read(content(first.path), first.title, by_line=by_line), Counter()
     files = {source.title: content(source.path) for source in sources}
-    return rel.read(files) if first.form == REL else brat.read(files)
+    return rel.read(files, by_line=by_line) if first.form == REL else brat.read(files)
 
 
 def split_in_three(sentences: Sequence[Sentence], name: str) -> dict[str, list[Sentence]]:

@@ -57,6 +57,11 @@ class JoinedCorpora:
         """Whether all parts are the embedded corpus."""
         return all(part.synthetic for part in self.parts)
 
+    @property
+    def declared(self) -> bool:
+        """Whether all parts' entity types are public or declared. Raises CorpusError."""
+        return all(part.declared for part in self._whole)
+
     @cached_property
     def checksum(self) -> str:
         """SHA-256 of the parts' checksums in their order, in hexadecimal.

@@ -38,11 +38,12 @@ class _Placed(NamedTuple):
     text: str
 
 
-def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]]:
+def read(files: Mapping[str, bytes], *, by_line: bool = False) -> tuple[tuple[Sentence, ...], Counter[str]]:
     """Return all sentences of these files in the order of their first lines.
 
     Args:
         files: Content by file name.
+        by_line: As in :func:`engine.corpus.text_decoding.decode_lines`.
 
     Returns:
         The sentences, and how many mentions were left out, by reason.
@@ -52,7 +53,7 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
     """
     relations: dict[tuple[str, str], set[_Placed]] = {}
     for name, data in files.items():
-        for document, sentence, *two in _lines(name, data):
+        for document, sentence, *two in _lines(name, data, by_line):
             relations.setdefault((document, sentence), set()).update(two)
     numbers: dict[str, int] = {}
     left_out: Counter[str] = Counter()
@@ -80,9 +81,9 @@ def _start_offset(text: str, placed: set[_Placed]) -> int:
     return max(sorted(votes), key=votes.__getitem__, default=0)
 
 
-def _lines(name: str, data: bytes) -> Iterator[tuple[str, str, _Placed, _Placed]]:
+def _lines(name: str, data: bytes, by_line: bool) -> Iterator[tuple[str, str, _Placed, _Placed]]:
     second, first = _types(name)
-    for number, line in enumerate(decode_lines(data, name), start=1):
+    for number, line in enumerate(decode_lines(data, name, by_line=by_line), start=1):
         if not line.strip():
             continue
         columns = line.split("|")

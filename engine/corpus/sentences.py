@@ -33,6 +33,7 @@ class Corpus:
         test: The test set.
         entity_types: Entity types, sorted.
         checksum: SHA-256 of the content, in hexadecimal.
+        declared: Whether the entity types were declared, not read from the sentences.
         sections: Natural client of each training sentence, or None if the corpus has none.
         left_out: How many mentions have no tags, by reason. Only standoff files have such mentions, since mentions may
             overlap there.
@@ -47,6 +48,7 @@ class Corpus:
     test: tuple[Sentence, ...]
     entity_types: tuple[str, ...]
     checksum: str
+    declared: bool = True
     sections: tuple[str, ...] | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
 

@@ -1,5 +1,6 @@
 """Decoding of untrusted bytes to text, with the same checks and messages for all corpus readers."""
 
+import codecs
 import re
 from collections.abc import Iterator
 
@@ -17,14 +18,15 @@ _CHUNK_SIZE = 1_000_000
 """Characters split into lines at a time, to limit memory."""
 
 
-def decode_lines(data: bytes, name: str) -> Iterator[str]:
+def decode_lines(data: bytes, name: str, *, by_line: bool = False) -> Iterator[str]:
     """Yield the lines of a text file, with any line ending.
 
     A large file is split in chunks, never as a whole.
 
     Args:
-        data: Content of the file.
+        data: Content of the file, as UTF-8 or else Latin-1.
         name: Name of the file in error messages.
+        by_line: Whether the encoding of each line is determined alone, so that no line changes how others are read.
 
     Raises:
         CorpusError: If the content is not text, at the first line; names the file and the problem.
@@ -32,7 +34,7 @@ def decode_lines(data: bytes, name: str) -> Iterator[str]:
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not data or data.isspace():
         raise CorpusError(f"{name} is empty")
-    text = decode_text(data, name)
+    text = decode_text(data, name, by_line=by_line)
     del data
     start = 0
     while (end := text.rfind("\n", start, start + _CHUNK_SIZE)) >= 0 or (end := text.find("\n", start)) >= 0:
@@ -41,7 +43,7 @@ def decode_lines(data: bytes, name: str) -> Iterator[str]:
     yield text[start:]
 
 
-def decode_text(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str, *, by_line: bool = False) -> str:
     """Return the content of a text file without changing its characters.
 
     Character offsets therefore stay valid. The text may be empty.
@@ -49,6 +51,7 @@ def decode_text(data: bytes, name: str) -> str:
     Args:
         data: Content of the file, as UTF-8 or else Latin-1.
         name: Name of the file in error messages.
+        by_line: As in :func:`decode_lines`.
 
     Raises:
         CorpusError: If the file is too large, has a line that is too long, or has binary bytes.
@@ -71,7 +74,16 @@ def decode_text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if by_line:
+            return "\n".join(map(_decode_line, data.removeprefix(codecs.BOM_UTF8).split(b"\n")))
         return data.decode("latin-1")
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def quote(value: str) -> str:

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from engine.corpus import derived_files, rel
-from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, own_files, parts_of, unrestricted
+from engine.config import OWN
+from engine.corpus import declared_types, derived_files, rel
+from engine.corpus.declared_types import DeclaredTypes
+from engine.corpus.files import MOST_FILES, WHOLE, checksum, located_at, own_files, parts_of, unrestricted
 from engine.corpus.loader import read
 from engine.corpus.text_decoding import MAX_BYTES, quote
 from engine.errors import CorpusError, NotAllowed, StoreError
@@ -41,6 +43,7 @@ def add_upload(
     settings: Settings,
     check: Callable[[Path, str], None] | None = None,
     keep: Callable[[Callable[[], str]], str] = lambda save: save(),
+    declared: DeclaredTypes | None = None,
 ) -> str:
     """Save an uploaded corpus completely or not at all, and return its name.
 
@@ -53,27 +56,38 @@ def add_upload(
         check: Reads the temporary file, given its path and its name in messages; by default it is read here.
         keep: Called with a function that saves the corpus and returns its name. It calls this function, or raises
             NotAllowed; then everything is removed.
+        declared: The entity types that the corpus declares, in place of those that its files declare, if any.
 
     Raises:
         CorpusError: If the file cannot be read as a corpus.
         NotAllowed: If ``keep`` raises it.
         StoreError: If the corpus cannot be written.
     """
-    title = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
+    title, folder = _title(filename), settings.home / "corpora"
+    with written(filename, data, settings, declared) as made:
+        (check or _check_readable)(made, title)
+        content = checksum(located_at(made))
+        try:
+            return keep(lambda: _save(made, content, folder, _slug(Path(title).stem), title, settings))
+        except NotAllowed:
+            derived_files.forget(content, settings.artefacts, copies=False)  # others may have the same content
+            raise
+
+
+@contextmanager
+def written(filename: str, data: bytes, settings: Settings, declared: DeclaredTypes | None = None) -> Iterator[Path]:
+    """Write an upload to a temporary file or folder, which is removed at the end; see :func:`add_upload`."""
+    title, folder = _title(filename), settings.home / "corpora"
     if len(data) > MAX_BYTES:
         raise CorpusError(f"{title} has more than {MAX_BYTES:,} bytes, the largest upload that is read")
-    folder, slug = settings.home / "corpora", _slug(Path(title).stem)
     with _storage_errors(title, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".upload-") as temporary:
-            made = _write_upload(Path(temporary), slug, title, data)
-            (check or _check_readable)(made, title)
-            content = checksum(located_at(made))
-            try:
-                return keep(lambda: _save(made, content, folder, slug, title, settings))
-            except NotAllowed:
-                derived_files.forget(content, settings.artefacts, copies=False)  # others may have the same content
-                raise
+            yield _write_upload(Path(temporary), _slug(Path(title).stem), title, data, declared)
+
+
+def _title(filename: str) -> str:
+    return _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
 
 
 @contextmanager
@@ -97,19 +111,24 @@ def _save(made: Path, content: str, folder: Path, slug: str, title: str, setting
     raise StoreError(f"{title} cannot be saved in {folder}: too many corpora have this name")
 
 
-def _write_upload(folder: Path, slug: str, title: str, data: bytes) -> Path:
+def _write_upload(folder: Path, slug: str, title: str, data: bytes, declared: DeclaredTypes | None) -> Path:
     """Write the upload as a file, or as a folder if it has several files or names with a meaning."""
     suffix = Path(title).suffix.lower()
-    made = folder / (slug if suffix in (ARCHIVE, rel.SUFFIX) else f"{slug}.conll")
     if suffix == ARCHIVE:
         files = _unzip(data, title)
     elif suffix == rel.SUFFIX:
         files = {title: data}
+    elif declared:
+        files = {WHOLE: data}
     else:
+        made = folder / f"{slug}.conll"
         made.write_bytes(data)
         return made
+    made = folder / slug
     _, parts = parts_of(list(files), title)
-    for inner in parts:
+    if declared:
+        files[declared_types.FILE] = "".join(f"{line}\n" for line in declared.lines).encode()
+    for inner in (*parts, *({declared_types.FILE} & files.keys())):
         target = made / inner
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(files[inner])
@@ -176,6 +195,8 @@ def _check_readable(path: Path, title: str) -> None:
 def called(message: str, path: Path, shown: str) -> str:
     """Replace the temporary path in a message by the name that its owner knows."""
     named = message.replace(str(path), shown)
+    if named.startswith(f"{WHOLE} "):
+        return shown + named.removeprefix(WHOLE)
     return shown + named.removeprefix(path.name) if named.startswith(f"{path.name} ") else named
 
 

@@ -7,6 +7,7 @@ fixed before the first run. A run is admitted only if the sum stays within the c
 used. A share of it is not an ε.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -74,11 +75,13 @@ class UnprotectedAccess:
         run: The run that made it.
         what: Description.
         at: When it happened.
+        published: Whether it stands for published runs of others, which are no releases of this installation.
     """
 
     run: str
     what: str
     at: str
+    published: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +109,14 @@ class BudgetState:
     def budget(self) -> Budget | None:
         """The valid budget, if any."""
         return self.totals[-1] if self.totals else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the total bounds the loss by all runs here: none of them was an unprotected access.
+
+        Published runs of others, which are not the user's releases, do not count.
+        """
+        return all(access.published for access in self.looks)
 
     @property
     def booked(self) -> float:
@@ -143,12 +154,13 @@ class ChargeRequest:
         run: The run.
         what: Description of the run.
         cost: Returns its Rényi divergence under a budget, ∞ without a privacy guarantee.
-        looks: Whether the run is only listed as an unprotected access.
         again: Whether the run has fresh noise although the stream has its name.
         even: Whether its cost is proportional to its steps.
         steps: Steps of the whole run.
         ended: Whether the whole run is charged even if it does not finish.
         parties: Fingerprint of the run's clients, as in :class:`Charge`.
+        shared: Why a run on another corpus draws on this budget; empty if it trains on this corpus.
+        unprotected: Whether the user accepts an unprotected access.
     """
 
     corpus: str
@@ -157,9 +169,14 @@ class ChargeRequest:
     run: str
     what: str
     cost: Callable[[Budget], float]
-    looks: bool
     again: bool
     even: bool
     steps: int
     ended: bool = False
     parties: str = ""
+    shared: str = ""
+    unprotected: bool = False
+
+    def may_be_unprotected(self, budget: Budget) -> bool:
+        """Return whether the user may accept an unprotected access: ε is ∞, or the budget is that of another corpus."""
+        return math.isinf(self.cost(budget)) or bool(self.shared)

@@ -4,6 +4,7 @@ Records of earlier versions have earlier wordings of the same sentences; readers
 """
 
 import re
+from collections.abc import Iterable
 
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
 
@@ -42,6 +43,12 @@ JOINED = "Each client joins each round at random, and the participants must stay
 EVERY_CLIENT = "Every client takes part in every round."
 OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
+DECLARED_TYPES = "The corpus declares its entity types, so they do not depend on its sentences."
+UNDECLARED_TYPES = (
+    "The corpus does not declare its entity types. They were read from the sentences and are in the model, and ε does "
+    "not cover them."
+)
+_WITHOUT_TYPES = {text: text.replace("tag names, ", "") for text in (PUBLIC, PUBLIC_CLIENTS)}
 
 _EARLIER = {
     "Each step draws each sentence independently with the same probability (Poisson sampling), as was done "
@@ -85,6 +92,21 @@ _EARLIER_APART = re.compile(
     r"Each sentence is trained on by one platform alone: ([\d,]+) that others have too, but for case and punctuation, "
     r"were left out, and to find them platforms compare checksums; ε is that of the one who pays most\."
 )
+
+
+def with_own_types(assumptions: Iterable[str], *, declared: bool) -> tuple[str, ...]:
+    """Return the assumptions for a user's own corpus, whose tag names are not those of a published corpus.
+
+    Args:
+        assumptions: Assumptions of an ε; those that already state the origin of the entity types stay unchanged.
+        declared: Whether the corpus declares its entity types.
+    """
+    found: list[str] = []
+    for sentence in assumptions:
+        found.append(_WITHOUT_TYPES.get(sentence, sentence))
+        if sentence in _WITHOUT_TYPES:
+            found.append(DECLARED_TYPES if declared else UNDECLARED_TYPES)
+    return tuple(found)
 
 
 def current(sentence: str) -> str:

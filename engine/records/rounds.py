@@ -5,10 +5,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from engine.records.assumption_texts import current
+from engine.records.assumption_texts import UNDECLARED_TYPES, current, with_own_types
 from engine.records.scores import EntityScores
 
 
@@ -36,6 +36,15 @@ class PrivacySpent:
     assumptions: tuple[str, ...] = ()
     rdp_epsilon: float = math.inf
     poisson_epsilon: float | None = None
+
+    def with_own_types(self, *, declared: bool) -> "PrivacySpent":
+        """Return the privacy loss on a user's own corpus; see :func:`assumption_texts.with_own_types`."""
+        return replace(self, assumptions=with_own_types(self.assumptions, declared=declared))
+
+    @property
+    def types_are_public(self) -> bool:
+        """Whether the entity types are declared or those of a published corpus, so that a model may show them."""
+        return UNDECLARED_TYPES not in self.assumptions
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values with ε = ∞ as None; :meth:`from_dict` is the inverse."""
@@ -278,6 +287,14 @@ class RoundRecord:
     layer_norms: Mapping[str, float] = field(default_factory=dict)
     noise_to_signal: float | None = None
     platforms: tuple[PlatformRecord, ...] = ()
+
+    def with_own_types(self, *, declared: bool) -> "RoundRecord":
+        """Return the record of a run on a user's own corpus; see :meth:`PrivacySpent.with_own_types`."""
+        platforms = (
+            replace(platform, privacy=platform.privacy.with_own_types(declared=declared)) for platform in self.platforms
+        )
+        privacy = self.privacy.with_own_types(declared=declared)
+        return replace(self, privacy=privacy, platforms=tuple(platforms))
 
     @property
     def progress(self) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from engine.config import SimulationConfig
+from engine.config import SimulationConfig, has_own_corpus
 from engine.records.rounds import RoundRecord
 
 
@@ -123,6 +123,12 @@ class Run:
     kind: RunKind = RunKind.RUN
     parent: str | None = None
     owner: str | None = None
+
+    def __post_init__(self) -> None:
+        # Records of versions without declarations state that all tag names are public; for own corpora nobody knows.
+        if self.records and has_own_corpus(self.config.corpus):
+            records = tuple(record.with_own_types(declared=False) for record in self.records)
+            object.__setattr__(self, "records", records)
 
     @property
     def final(self) -> RoundRecord | None:

@@ -25,6 +25,18 @@ def total_text(budget: Budget) -> str:
     return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} for each {budget.unit}"
 
 
+def headline(now: BudgetState) -> str:
+    """Return the state of a budget in one sentence, first of all whether its total holds."""
+    if now.budget is None:
+        return "This corpus has no budget yet."
+    if not now.holds:
+        number = sum(not access.published for access in now.looks)
+        accesses = "1 unprotected access" if number == 1 else f"{number:,} unprotected accesses"
+        return f"The total no longer holds ({total_text(now.budget)}): {accesses}."
+    spent = "nothing" if not now.booked else f"{now.share:.0%}"
+    return f"{total_text(now.budget)}: {spent} spent."
+
+
 def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     """Return the state of a budget as lines of text.
 
@@ -37,6 +49,8 @@ def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     lines = [
         f"{now.name}: {total_text(now.budget)}, over all models trained on it. {now.share:.1%} of the budget is used."
     ]
+    if not now.holds:
+        lines.insert(0, f"{now.name}: {headline(now)}")
     capacity = now.budget.filter.capacity
     for charge in now.bookings:
         state = ", pending" if charge.pending else ""
@@ -62,6 +76,7 @@ def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]
         "budget": asdict(now.budget) if now.budget else None,
         "totals": [asdict(total) for total in now.totals],
         "booked": now.share,
+        "holds": now.holds,
         "bookings": [_charge_fields(charge, capacity) for charge in now.bookings],
         "looks": [asdict(access) for access in now.looks],
         "possible": [{"title": setting.title, "share": setting.share, "times": setting.times} for setting in possible],

@@ -44,12 +44,26 @@ class AuditService:
         return audits.read_all(self._context.settings.published) | self._queries.only_visible(own)
 
     def save(self, audit: Audit) -> None:
-        """Save an audit in place of an earlier one, and charge it as an unprotected access. Raises StoreError."""
+        """Save an audit in place of an earlier one. Raises StoreError."""
         self._access.authorize("audit", audit.run_id)
         audits.write(audit, self._context.settings.artefacts)
-        self._budgets.charge(self._budgets.unprotected_accesses(audit.run_id, audit.config, AUDIT))
 
-    def submit(self, run: Run, *, owner_pid: int | None = None) -> RunStatus:
+    def charge(self, config: SimulationConfig, *, unprotected: bool) -> None:
+        """Charge an audit in the foreground as an unprotected access, before it starts.
+
+        Args:
+            config: The configuration.
+            unprotected: Whether the user accepts that.
+
+        Raises:
+            BudgetExceeded: The corpus has a budget, and the user does not accept that.
+            NotAllowed: The user lacks a role.
+        """
+        identity = self._queries.identity(config)
+        self._access.authorize("audit", identity)
+        self._budgets.charge(self._budgets.unprotected_accesses(identity, config, AUDIT, unprotected=unprotected))
+
+    def submit(self, run: Run, *, owner_pid: int | None = None, unprotected: bool = False) -> RunStatus:
         """Queue the usual attacks on the configuration of a finished run.
 
         The new audit replaces an earlier one. See :mod:`engine.privacy.audit.applicability`.
@@ -57,9 +71,11 @@ class AuditService:
         Args:
             run: A finished run.
             owner_pid: Process with which the workers end.
+            unprotected: Whether the user accepts an unprotected access to a corpus with a budget.
 
         Raises:
             InvalidConfig: The run is not done, or no attack applies to its configuration.
+            BudgetExceeded: The corpus has a budget, and the user does not accept that.
         """
         if run.status.state != RunState.DONE or run.kind != RunKind.RUN:
             raise InvalidConfig(f"run={run.run_id} is {run.status.state}: only a finished run can be audited")
@@ -67,8 +83,11 @@ class AuditService:
         identity = audit_id(run.run_id)
         with suppress(RunNotFound):
             if self._queries.status(identity).state == RunState.DONE:
+                self._budgets.check(
+                    self._budgets.unprotected_accesses(identity, run.config, AUDIT, unprotected=unprotected)
+                )
                 self._runs.delete(identity)
-        return self._runs.submit_audit(identity, run, owner_pid)
+        return self._runs.submit_audit(identity, run, owner_pid, unprotected=unprotected)
 
     def status(self, run_id: str) -> RunStatus | None:
         """Return the state of the audit of a run; None if none was queued or it was deleted."""

@@ -3,44 +3,51 @@
 A corpus is known by its content, so that a copy under another name, or another split, gets no second budget. A run is
 charged in full when it is submitted, before its first step, and settled at its actual cost when it ends. Runs with the
 same noise (resumed, or rerun with the same seed) are charged once. With noise from the operating system, each
-submission is charged, since its noise may be new.
+submission is charged, since its noise may be new. A run without a guarantee for the unit of a budget is refused unless
+the user accepts it as an unprotected access; the total then no longer holds.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 from engine import corpus as corpora
 from engine.access.roles import Role
-from engine.config import JOIN, PrivacyConfig, SimulationConfig
-from engine.corpus import CorpusHandle
-from engine.corpus.files import OWN, base_name_and_split, corpus_names
-from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
-from engine.experiments import recommended_settings
+from engine.config import OWN, SimulationConfig
+from engine.corpus import CorpusHandle, shared_sentences
+from engine.corpus.files import corpus_names
+from engine.errors import EpsilonError, InvalidConfig, StoreError
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
-from engine.privacy.budget import BOOKED, LOOK, SPENT, UNITS, Budget, BudgetState, ChargeRequest
-from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import best_order_filter
+from engine.privacy.budget import BOOKED, LOOK, SPENT, Budget, BudgetState, ChargeRequest
 from engine.records import Run, RunKind, RunState
 from engine.service.access_service import AccessService
+from engine.service.budget_accounts import BudgetAccounts, shared_text
+from engine.service.budget_totals import new_total, usual_settings
 from engine.service.context import ServiceContext
 from engine.service.preview_service import PreviewService
 from engine.service.run_queries import RunQueries
-from engine.validation import number, one_of
 
 _TRIES = 20
 AUDIT = "an audit, of models of its own"
 """Description of an audit in the ledger."""
 _OTHERS = "a run of another user"
-_WHOLE = PrivacyPlan(
-    examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
-)
-"""A release with all examples; its best Rényi order suits all such releases at any noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetEffect:
+    """How a run would change the budgets of its corpora.
+
+    Attributes:
+        text: Description; empty without a budget.
+        unprotected: Names of the corpora whose totals would no longer hold; the user must accept that.
+    """
+
+    text: str = ""
+    unprotected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +68,17 @@ class AffordableRun:
 
 
 class BudgetService:
-    """Set the privacy budgets of corpora, and charge runs to them. Methods raise EpsilonError with a sentence."""
+    """Set the privacy budgets of corpora, and charge runs to them. Methods raise EpsilonError with a sentence.
+
+    Attributes:
+        accounts: The budgets that a corpus draws on.
+    """
 
     def __init__(
         self, context: ServiceContext, access: AccessService, queries: RunQueries, previews: PreviewService
     ) -> None:
         self._context, self._access, self._queries, self._previews = context, access, queries, previews
-
-    def key_of(self, corpus: str) -> tuple[str, str]:
-        """Return the checksum of a corpus with all its splits, and its name without a split. Raises CorpusError."""
-        base = base_name_and_split(corpus)[0]
-        return CorpusHandle(base, self._context.settings).checksum, base
+        self.accounts = BudgetAccounts(context)
 
     def state(self, corpus: str) -> BudgetState:
         """Return the charges to a corpus; runs of other users appear with their cost only.
@@ -82,7 +89,7 @@ class BudgetService:
         """
         from engine.store import privacy_ledger
 
-        key, base = self.key_of(corpus)
+        key, base = self.accounts.key_of(corpus)
         with self._context.store.exclusive() as connection:
             found = privacy_ledger.account(connection, key, base)
         seen = self._queries.visible({each.run for each in found.bookings} | {each.run for each in found.looks})
@@ -117,12 +124,11 @@ class BudgetService:
         """
         from engine.store import privacy_ledger
 
-        key, base = self.key_of(corpus)
-        self._access.authorize("set a budget", base, Role.RUNNER if base.startswith(OWN) else Role.ADMIN)
-        if base.startswith(OWN):
-            self._access.require_owner("corpus", base)
+        key, base = self.accounts.key_of(corpus)
+        self._require_manager("set a budget", base)
+        shared_sentences.remember(CorpusHandle(base, self._context.settings))
         now = self.state(base)
-        found = self._budget(base, now, epsilon, delta, unit)
+        found = new_total(now, epsilon, delta, unit, base, lambda: self._train_sentences(base))
         for _ in range(_TRIES):
             with self._context.store.exclusive() as connection:
                 stamp = privacy_ledger.stamp(connection)
@@ -142,8 +148,15 @@ class BudgetService:
             )
         return self.state(base)
 
-    def preview(self, config: SimulationConfig) -> str:
-        """Describe how a run would change the budgets of its corpora; empty without a budget.
+    def _require_manager(self, deed: str, corpus: str) -> None:
+        """Raise NotAllowed unless the user may set the budget of a corpus: its owner, or an admin."""
+        own = corpus.startswith(OWN)
+        self._access.authorize(deed, corpus, Role.RUNNER if own else Role.ADMIN)
+        if own:
+            self._access.require_owner("corpus", corpus)
+
+    def preview(self, config: SimulationConfig) -> BudgetEffect:
+        """Return how a run would change the budgets of its corpora.
 
         Raises:
             InvalidConfig: The configuration is not valid.
@@ -153,25 +166,22 @@ class BudgetService:
         from engine.store import privacy_ledger
 
         if not self.exists():
-            return ""
-        identity, said = self._queries.identity(config), []
+            return BudgetEffect()
+        identity, said, unprotected = self._queries.identity(config), [], []
         for wish in self.charge_requests(identity, identity, config, self._previews.plan(config)):
-            now = self.state(wish.name)
+            with self._context.store.exclusive() as connection:
+                now = privacy_ledger.account(connection, wish.corpus, wish.name)
             if now.budget is None:
                 continue
-            share = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again)
-            others = any(each.parties not in ("", wish.parties) for each in now.bookings)
-            if wish.looks:
-                said.append(
-                    f"{wish.name} has a budget, and this run has no noise: it would be listed as an unprotected access."
-                )
-            elif now.budget.unit == "client" and others:
-                said.append(f"The budget of {wish.name} does not admit it: {privacy_ledger.OTHER_CLIENTS}.")
-            elif share <= 1:
-                said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is spent.")
+            if refused := privacy_ledger.problem(now, wish):
+                said.append(f"{refused}.")
+                unprotected += [wish.name] if wish.may_be_unprotected(now.budget) else []
             else:
-                said.append(f"{privacy_ledger.refusal(now, share)}.")
-        return " ".join(said)
+                more = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again) - now.share
+                said.append(f"{wish.shared}{more:.0%} of the budget of {wish.name}; {now.share:.0%} is spent.")
+            if not now.holds:
+                said.append(f"The total of {wish.name} no longer holds: it had unprotected accesses.")
+        return BudgetEffect(text=" ".join(said), unprotected=tuple(unprotected))
 
     def exists(self) -> bool:
         """Return whether any corpus has a budget."""
@@ -179,6 +189,13 @@ class BudgetService:
 
         with self._context.store.exclusive() as connection:
             return privacy_ledger.has_budgets(connection)
+
+    def check(self, found: Sequence[ChargeRequest]) -> None:
+        """Raise BudgetExceeded if a budget does not admit a request. Nothing is charged. Raises StoreError."""
+        from engine.store import privacy_ledger
+
+        with self._context.store.exclusive() as connection:
+            privacy_ledger.check(connection, found)
 
     def charge(self, found: Sequence[ChargeRequest]) -> None:
         """Charge requests that belong to no stored run. Raises BudgetExceeded, StoreError."""
@@ -195,8 +212,9 @@ class BudgetService:
         plan: FederatedPlan,
         *,
         ended: bool = False,
+        unprotected: bool = False,
     ) -> list[ChargeRequest]:
-        """Return the charges of a run, one for each of its corpora.
+        """Return the charges of a run, one for each corpus whose budget it draws on.
 
         Args:
             stream: Name of the noise stream.
@@ -204,30 +222,49 @@ class BudgetService:
             config: Its configuration.
             plan: Its plan.
             ended: See :class:`ChargeRequest`.
+            unprotected: Whether the user accepts unprotected accesses.
+
+        Raises:
+            CorpusError: A corpus is not available.
+            NotAllowed: The user may not accept them.
+            StoreError: The database failed.
         """
         federation = config.federation
-        unprotected = not plan.private or self._queries.overlap(config).breaks_privacy
+        without = _learns_without_noise(plan) or self._queries.overlap(config).breaks_privacy
         again = config.privacy.noise_source == "system"
         if again and federation.participants is not None and config.privacy.kind.noise != "server":
             # Participants are drawn again, so that one client may join every round.
             plan = self._previews.plan(replace(config, federation=replace(federation, participants=None)))
-        return [
-            ChargeRequest(
-                corpus=key,
-                name=base,
-                stream=identity if again else stream,
-                run=identity,
-                what=_what(config) + (", without a privacy guarantee" if unprotected else ""),
-                cost=lambda budget: accounting.divergence(plan, budget.unit, budget.order),
-                looks=unprotected,
-                again=again,
-                even=_even(config),
-                steps=plan.steps,
-                ended=ended,
-                parties=self._parties(config, plan),
-            )
-            for key, base in self._budget_keys(config)
-        ]
+        cost = functools.cache(lambda unit, order: accounting.divergence(plan, unit, order))
+        return self._accepted(
+            [
+                ChargeRequest(
+                    corpus=account.corpus,
+                    name=account.name,
+                    stream=identity if again else stream,
+                    run=identity,
+                    what=_what(config, account.shared_by) + (", without a privacy guarantee" if without else ""),
+                    cost=lambda budget: math.inf if without else cost(budget.unit, budget.order),
+                    again=again,
+                    even=_even(config),
+                    steps=plan.steps,
+                    ended=ended,
+                    parties=self._parties(config, plan),
+                    shared=shared_text(account),
+                    unprotected=unprotected,
+                )
+                for account in self.accounts.of_run(config.corpus)
+            ]
+        )
+
+    def _accepted(self, requests: list[ChargeRequest]) -> list[ChargeRequest]:
+        """Return the requests; raise NotAllowed if the user accepts an unprotected access without the role for it."""
+        budgets = {state.corpus: state.budget for state in self.accounts.states()}
+        for wish in requests:
+            budget = budgets.get(wish.corpus)
+            if budget and wish.unprotected and wish.may_be_unprotected(budget):
+                self._require_manager("access without protection", wish.name)
+        return requests
 
     def _parties(self, config: SimulationConfig, plan: FederatedPlan) -> str:
         """Return a digest of the split of the corpus among clients; two runs with one digest have the same clients."""
@@ -236,55 +273,40 @@ class BudgetService:
         shards = sorted(sha256(plan.chosen[shard].tobytes()).hexdigest() for shard in plan.shards)
         return sha256("\n".join([self._queries.corpus(config).checksum, *shards]).encode()).hexdigest()[:16]
 
-    def unprotected_accesses(self, identity: str, config: SimulationConfig, what: str) -> list[ChargeRequest]:
-        """Return entries for an access to the corpora of a configuration that no ε protects.
+    def unprotected_accesses(
+        self, identity: str, config: SimulationConfig, what: str, *, unprotected: bool
+    ) -> list[ChargeRequest]:
+        """Return requests for an access to the corpora of a configuration that no ε protects.
 
-        They are empty if a corpus is no longer available.
+        Args:
+            identity: Identity of the run.
+            config: The configuration.
+            what: Description of the access.
+            unprotected: Whether the user accepts it.
+
+        Raises:
+            CorpusError: A corpus is not available.
+            NotAllowed: The user may not accept it.
+            StoreError: The database failed.
         """
-        try:
-            corpora = self._budget_keys(config)
-        except CorpusError:
-            return []
-        return [
-            ChargeRequest(
-                corpus=key,
-                name=base,
-                stream=identity,
-                run=identity,
-                what=what,
-                cost=lambda _: math.inf,
-                looks=True,
-                again=False,
-                even=False,
-                steps=0,
-            )
-            for key, base in corpora
-        ]
-
-    def _budget_keys(self, config: SimulationConfig) -> dict[tuple[str, str], None]:
-        return dict.fromkeys(self.key_of(name) for name in config.corpus.split(JOIN))
-
-    def _budget(self, corpus: str, now: BudgetState, epsilon: float, delta: float, unit: str) -> Budget:
-        """Return the budget to set.
-
-        Its Rényi order stays fixed once a run is charged: a later choice could depend on results. Before that, the
-        order admits the largest number of runs with the recommended settings, each at half of the total. Raises
-        InvalidConfig.
-        """
-        number("epsilon", epsilon, 0, 1000, "a number in (0, 1000]", low_open=True)
-        one_of("unit", unit, UNITS)
-        PrivacyConfig(delta=delta)
-        if now.budget and now.bookings and unit != now.budget.unit:
-            raise InvalidConfig(f"unit={unit!r}, expected {now.budget.unit!r}: earlier charges use that unit")
-        usual = _WHOLE
-        if unit == "sentence":
-            usual = _usual(corpus, self._train_sentences(corpus), epsilon / 2)
-        # Fixed with the first charge: a later choice could depend on results.
-        order = now.budget.order if now.budget and now.bookings else best_order_filter(epsilon, delta, usual).order
-        found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
-        if found.filter.capacity <= 0:
-            raise InvalidConfig(f"epsilon={epsilon:g}: at delta={delta:g} no run fits; raise epsilon or delta")
-        return found
+        return self._accepted(
+            [
+                ChargeRequest(
+                    corpus=account.corpus,
+                    name=account.name,
+                    stream=identity,
+                    run=identity,
+                    what=what,
+                    cost=lambda _: math.inf,
+                    again=False,
+                    even=False,
+                    steps=0,
+                    shared=shared_text(account),
+                    unprotected=unprotected,
+                )
+                for account in self.accounts.of_run(config.corpus)
+            ]
+        )
 
     def _earlier(self, corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
         """Yield ledger entries of all stored runs on a corpus, of all users, from before it had a budget.
@@ -294,14 +316,12 @@ class BudgetService:
         """
         from engine.store import privacy_ledger
 
-        key, known = self.key_of(corpus)[0], {corpus: True}
+        key, known = self.accounts.key_of(corpus)[0], {corpus: True}
 
         def is_on_it(run: Run) -> bool:
             names = corpus_names(run.config.corpus)
-            for name in names - known.keys():
-                with suppress(CorpusError):  # a corpus that is no longer available is another one
-                    known[name] = self.key_of(name)[0] == key
-            return any(known.get(name) for name in names)
+            known.update({name: self.accounts.shares(key, name) for name in names - known.keys()})
+            return any(known[name] for name in names)
 
         if shown := sum(is_on_it(run) for run in self._queries.published()):
             yield {"run": "", "what": f"published runs, {shown:,} of them: none is charged", "kind": LOOK}
@@ -312,10 +332,12 @@ class BudgetService:
             try:
                 plan = self._previews.plan(run.config)
                 cost = accounting.divergence(plan, budget.unit, budget.order)
+                cost = math.inf if _learns_without_noise(plan) else cost
                 parties = self._parties(run.config, plan)
             except EpsilonError:
                 cost, parties = math.inf, ""
-            entry = {"run": run.run_id, "what": f"{_what(run.config)}, before there was a budget"}
+            other = "" if corpus in corpus_names(run.config.corpus) else run.config.corpus
+            entry = {"run": run.run_id, "what": f"{_what(run.config, other)}, before there was a budget"}
             if not math.isfinite(cost) or self._queries.overlap(run.config).breaks_privacy:
                 yield {**entry, "kind": LOOK}
                 continue
@@ -335,15 +357,7 @@ class BudgetService:
         """Return the paper settings and the recommended settings that the rest of the budget can pay for."""
         if now.budget is None:
             return []
-        corpus, sentences = now.name, self._train_sentences(now.name)
-        settings = {"paper settings, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))}
-        for epsilon in recommended_settings.EPSILONS:
-            try:
-                settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
-                    corpus, sentences, epsilon
-                )
-            except InvalidConfig:
-                continue
+        settings = usual_settings(now.name, self._train_sentences(now.name))
         found, left = [], now.budget.filter.capacity - now.booked
         for title, config in settings.items():
             try:
@@ -370,21 +384,16 @@ def _even(config: SimulationConfig) -> bool:
     return federation.participants is None and not pieces and not shuffled
 
 
-def _what(config: SimulationConfig) -> str:
+def _what(config: SimulationConfig, other_corpus: str = "") -> str:
     clients = f", {config.federation.clients:,} clients" if config.federation.clients > 1 else ""
-    return f"{config.tagger.name}, σ = {config.privacy.noise_multiplier:g}, {config.privacy.mechanism}{clients}"
+    on = f", on {other_corpus}" if other_corpus else ""
+    return f"{config.tagger.name}, σ = {config.privacy.noise_multiplier:g}, {config.privacy.mechanism}{clients}{on}"
 
 
-def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
-    try:
-        return PrivacyPlan.from_config(recommended_settings.recommended_settings(corpus, sentences, epsilon), sentences)
-    except InvalidConfig:  # too few sentences, or too small an ε
-        return _WHOLE
+def _learns_without_noise(plan: FederatedPlan) -> bool:
+    """Return whether parts of a run are trained without noise: all, or the private layers of silos."""
+    return not plan.private or bool(plan.server and plan.platforms)
 
 
 def _stream(run: Run) -> str:
     return run.run_id if run.config.privacy.noise_source == "system" else run.parent or run.run_id
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -2,7 +2,8 @@
 
 A file that needs too much time or memory therefore affects neither the page nor the server.
 ``python -m engine.service.corpus_import FILE`` prints its stages as lines of JSON and the summary in the last line. It
-also caches what pages need later: the sentence metadata, and the overlap with the data that features were fitted on.
+also caches what pages need later: the sentence metadata, the checksums of the sentences, and the overlap with the data
+that features were fitted on. With ``--inspect`` it caches nothing.
 """
 
 import json
@@ -11,13 +12,14 @@ import resource
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from engine import corpus as corpora
 from engine.config.feature_registry import ALL_FEATURES
+from engine.corpus import CorpusHandle, shared_sentences
+from engine.corpus.declared_types import mentions
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.uploads import called
 from engine.embeddings.contamination import overlap
@@ -26,6 +28,7 @@ from engine.settings import REPOSITORY, Settings
 
 SECONDS, BYTES = 600, 6_000_000_000
 """Limits for reading a corpus: seconds of time and bytes of address space."""
+_INSPECT = "--inspect"
 _WORDS = 40
 """Maximum number of words of the example sentence."""
 
@@ -37,15 +40,32 @@ class ImportSummary:
     Attributes:
         sentences: Number of training, validation and test sentences.
         names: Number of entities of each type, in all three sets.
+        declared: Entity types that the corpus declares; empty if it declares none.
+        left_out: Number of mentions without tags, by reason.
         first: The first training sentence with an entity, its entities in brackets.
     """
 
     sentences: tuple[int, int, int]
     names: Mapping[str, int]
+    declared: tuple[str, ...]
+    left_out: Mapping[str, int]
     first: str
 
+    @property
+    def text(self) -> str:
+        """The summary in sentences."""
+        train, validation, test = self.sentences
+        entities = ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.names.items()))
+        left_out = "".join(f" Excluded: {number:,} mentions {reason}." for reason, number in self.left_out.items())
+        return (
+            f"{train + validation + test:,} sentences ({train:,} for training, {validation:,} for validation, "
+            f"{test:,} for testing). Entities: {entities}.{left_out} First sentence with an entity: {self.first}"
+        )
 
-def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]) -> ImportSummary:
+
+def read(
+    path: Path, shown: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool = False
+) -> ImportSummary:
     """Read a corpus in a separate process.
 
     Args:
@@ -53,12 +73,13 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
         shown: Name of the file in messages.
         settings: The settings.
         tell: Callback with each stage, in words.
+        inspect: Whether to cache nothing.
 
     Raises:
         CorpusError: If the corpus cannot be read within the limits.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine.service.corpus_import", str(path)],
+        [sys.executable, "-m", "engine.service.corpus_import", *([_INSPECT] if inspect else []), str(path)],
         cwd=REPOSITORY,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -70,7 +91,7 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
     )
     timeout = threading.Timer(SECONDS, process.kill)
     timeout.start()
-    message: dict[str, object] = {}
+    message: dict[str, Any] = {}
     try:
         for line in process.stdout or ():
             message = json.loads(line)
@@ -84,12 +105,13 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
         raise CorpusError(called(str(message["error"]), path, shown))
     if "names" not in message:
         raise CorpusError(f"{shown} could not be read: it needs more than {SECONDS // 60} minutes or too much memory")
-    sentences, names = message["sentences"], message["names"]
-    if not isinstance(sentences, list) or not isinstance(names, dict):
-        raise CorpusError(f"{shown} could not be read")
-    train, validation, test = map(int, sentences)
+    train, validation, test = message["sentences"]
     return ImportSummary(
-        (train, validation, test), {str(name): int(n) for name, n in names.items()}, str(message["first"])
+        (train, validation, test),
+        message["names"],
+        tuple(message["declared"]),
+        message["left_out"],
+        message["first"],
     )
 
 
@@ -100,32 +122,35 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 def main() -> int:
     """Read the file that the command line names; return the exit code."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    handle = corpora.resolve(sys.argv[1], Settings.from_environment())
+    handle = CorpusHandle(sys.argv[-1], Settings.from_environment())
     try:
         _say(stage="Reading sentences and tags")
         corpus = handle.load()
-        _say(stage="Counting entities")
-        _ = handle.layout
-        _say(stage="Comparing with the sentences that features were fitted on")
-        overlap(handle, ALL_FEATURES.name)
+        if _INSPECT not in sys.argv:
+            shared_sentences.remember(handle)
+            _say(stage="Counting entities")
+            _ = handle.layout
+            _say(stage="Comparing with the sentences that features were fitted on")
+            overlap(handle, ALL_FEATURES.name)
     except EpsilonError as error:
         _say(error=str(error))
         return 2
     except MemoryError:
         return 1
     parts = (corpus.train, corpus.validation, corpus.test)
-    _say(sentences=[len(part) for part in parts], names=_entities(corpus), first=_first(corpus))
+    _say(
+        sentences=[len(part) for part in parts],
+        names=mentions(sentence for part in parts for sentence in part),
+        declared=corpus.entity_types if corpus.declared else (),
+        left_out=corpus.left_out,
+        first=_first(corpus),
+    )
     return 0
 
 
 def _say(**values: object) -> None:
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
-
-
-def _entities(corpus: Corpus) -> Counter[str]:
-    parts = (corpus.train, corpus.validation, corpus.test)
-    return Counter(tag[2:] for part in parts for sentence in part for tag in sentence.tags if tag.startswith("B-"))
 
 
 def _first(corpus: Corpus) -> str:

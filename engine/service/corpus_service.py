@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from pathlib import Path
 
 from engine import corpus as corpora
 from engine.config.feature_registry import ALL_FEATURES
-from engine.corpus import CorpusInfo, derived_files, uploads
+from engine.corpus import CorpusInfo, derived_files, files, uploads
+from engine.corpus.declared_types import REFUSE, DeclaredTypes, described
 from engine.corpus.sentences import Sentence
 from engine.embeddings import custom_model
 from engine.embeddings.contamination import Overlap, overlap
@@ -40,8 +42,20 @@ class CorpusService:
         except CorpusError:
             return None
 
+    def inspect(self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None) -> ImportSummary:
+        """Read a file to upload in a separate process, and save nothing. Raises CorpusError, NotAllowed, StoreError."""
+        self._access.authorize("upload", filename)
+        with uploads.written(filename, data, self._context.settings) as path:
+            return corpus_import.read(path, filename, self._context.settings, tell, inspect=True)
+
     def add(
-        self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
+        self,
+        filename: str,
+        data: bytes,
+        tell: Callable[[str], None] = lambda stage: None,
+        *,
+        types: str | None = None,
+        undeclared: str = REFUSE,
     ) -> tuple[str, ImportSummary]:
         """Save an uploaded corpus; it is read in a separate process.
 
@@ -49,24 +63,36 @@ class CorpusService:
             filename: Name of the file or zip.
             data: Its content.
             tell: Called with each stage.
+            types: Its entity types, separated by spaces or commas; None for those that the file declares.
+            undeclared: Treatment of other types, see :mod:`engine.corpus.declared_types`.
 
         Returns:
             The name of the corpus, and a summary of its content.
 
         Raises:
-            CorpusError: The file is not valid.
+            CorpusError: The file is not valid, or declares no entity types.
             NotAllowed: The user may not upload, or has too many corpora.
             StoreError: The database failed.
         """
         self._access.authorize("upload", filename)
         self._context.access_store.refuse_more_corpora()  # before minutes of reading, and again when it is saved
         found: list[ImportSummary] = []
+
+        def check(path: Path, shown: str) -> None:
+            if files.declaration(path) is None:
+                names = corpus_import.read(path, shown, self._context.settings, tell, inspect=True).names
+                raise CorpusError(
+                    f"{shown} declares no entity types, expected them with the upload; it has {described(names)}"
+                )
+            found.append(corpus_import.read(path, shown, self._context.settings, tell))
+
         name = corpora.add_upload(
             filename,
             data,
             self._context.settings,
-            lambda path, shown: found.append(corpus_import.read(path, shown, self._context.settings, tell)),
+            check,
             self._context.access_store.keep_corpus,
+            DeclaredTypes.parse(types, undeclared) if types is not None else None,
         )
         return name, found[0]
 

@@ -1,6 +1,7 @@
 """Trained taggers that runs have saved."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.access.roles import Role
@@ -38,6 +39,10 @@ class ModelService:
         name = paths.model_name(identity, platform)
         if path := self._context.settings.artefacts.get(name):
             model = Model.load(path)
+            if model.run_id is None:
+                if model.config != self._queries.get(identity).config:
+                    raise StoreError(f"The tagger {path.name} is refused: it has other settings than run {identity}.")
+                return replace(model, run_id=identity)
             if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
                 raise StoreError(f"The tagger {path.name} is refused: it belongs to run {model.run_id}.")
             return model

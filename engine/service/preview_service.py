@@ -46,7 +46,8 @@ class PreviewService:
             done = [run for run in self._context.store.newest(50, RunState.DONE)[0] if run.kind != RunKind.AUDIT]
         except EpsilonError:
             done = []  # problems() reports the error
-        return run_preview.preview(config, plan, self._queries.overlap(config), published, done)
+        declared = self._queries.corpus(config).declared
+        return run_preview.preview(config, plan, self._queries.overlap(config), declared, published, done)
 
     def noise_multiplier_for(self, config: SimulationConfig, target_epsilon: float) -> float:
         """Return the smallest noise multiplier with which a run has at most ``target_epsilon``; takes seconds.

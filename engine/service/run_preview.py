@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.config import SimulationConfig
+from engine.config import SimulationConfig, has_own_corpus
 from engine.corpus.sentence_metadata import Layout
 from engine.embeddings.contamination import NONE, Overlap, apply_contamination
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier
 from engine.records import PrivacySpent, Run
+from engine.records.assumption_texts import UNDECLARED_TYPES
 from engine.service.runtime_estimates import Estimate, estimate
 
 
@@ -61,7 +62,12 @@ class Holdings:
 
 
 def preview(
-    config: SimulationConfig, plan: FederatedPlan, shared: Overlap, published: Iterable[Run], done: Iterable[Run]
+    config: SimulationConfig,
+    plan: FederatedPlan,
+    shared: Overlap,
+    declared: bool,
+    published: Iterable[Run],
+    done: Iterable[Run],
 ) -> Preview:
     """Return the preview of a run.
 
@@ -69,18 +75,21 @@ def preview(
         config: Configuration of the run.
         plan: Plan of the run.
         shared: Overlap of its corpus with the sentences that the features were fitted on.
+        declared: Whether the entity types of its corpus are public or declared.
         published: Published runs, for ε and the estimate.
         done: Finished runs of this store, for the estimate.
     """
     sentences, published = sum(map(len, plan.shards)), list(published)
     privacy = _known_privacy(config, sentences, published) or privacy_spent(plan, plan.steps, len(plan.rounds))
     privacy = apply_contamination(privacy, shared)
+    if has_own_corpus(config.corpus):
+        privacy = privacy.with_own_types(declared=declared)
     return Preview(
         privacy=privacy,
         tier=tier(privacy.epsilon),
         train_sentences=sentences,
         steps=plan.steps,
-        warnings=(*shared.warnings, *plan.warnings()),
+        warnings=(*shared.warnings, *plan.warnings(), *(() if privacy.types_are_public else (UNDECLARED_TYPES,))),
         estimate=estimate(config, sentences, done, published),
         overlap=shared,
     )

@@ -44,27 +44,44 @@ class RunService:
         self._context, self._access, self._queries = context, access, queries
         self._previews, self._budgets, self._models = previews, budgets, models
 
-    def submit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
+    def submit(
+        self,
+        config: SimulationConfig,
+        *,
+        owner_pid: int | None = None,
+        batch: bool = False,
+        unprotected: bool = False,
+    ) -> RunStatus:
         """Queue a run; return the existing one if it is finished, queued or running.
 
         Args:
             config: The configuration.
             owner_pid: Process with which the workers end.
             batch: Whether the run waits for all runs that a user waits for.
+            unprotected: Whether the user accepts a run without privacy on a corpus with a budget.
 
         Raises:
             InvalidConfig: The configuration is not valid. Nothing is stored.
             CorpusError: The corpus is not available. Nothing is stored.
             VectorsMissing: The word vectors are not available. Nothing is stored.
             BudgetExceeded: A budget does not admit the run. Nothing is stored.
+            NotAllowed: The user lacks a role. Nothing is stored.
             ClusterError: The run is queued, but no worker could be started.
         """
         known = self._queries.find(config)
         if known and known.status.state == RunState.DONE and not known.outdated:
             return known.status
-        return self._submit(self._queries.identity(config), config, owner_pid, batch=batch)
+        identity = self._queries.identity(config)
+        return self._submit(identity, config, owner_pid, batch=batch, unprotected=unprotected)
 
-    def resubmit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
+    def resubmit(
+        self,
+        config: SimulationConfig,
+        *,
+        owner_pid: int | None = None,
+        batch: bool = False,
+        unprotected: bool = False,
+    ) -> RunStatus:
         """Queue a rerun of a finished run, which stays as it is; submit a run that is not finished.
 
         A finished rerun is replaced. Raises what :meth:`submit` raises, and InvalidConfig if the noise keys were
@@ -72,13 +89,17 @@ class RunService:
         """
         known = self._queries.find(config)
         if known is None or known.status.state != RunState.DONE or known.outdated:
-            return self.submit(config, owner_pid=owner_pid, batch=batch)
+            return self.submit(config, owner_pid=owner_pid, batch=batch, unprotected=unprotected)
         reproducibility.refuse_again(known)
         again = reproducibility.repeat_id(known.run_id)
         with suppress(RunNotFound):
             if self._context.store.status(again).state == RunState.DONE:
+                plan = self._previews.plan(config)
+                self._budgets.check(
+                    self._budgets.charge_requests(known.run_id, again, config, plan, unprotected=unprotected)
+                )
                 self.delete(again)
-        return self._submit(again, config, owner_pid, RunKind.REPEAT, known.run_id, batch)
+        return self._submit(again, config, owner_pid, RunKind.REPEAT, known.run_id, batch, unprotected=unprotected)
 
     def submit_all(
         self,
@@ -87,6 +108,7 @@ class RunService:
         again: bool = False,
         owner_pid: int | None = None,
         batch: bool = False,
+        unprotected: bool = False,
     ) -> list[RunStatus]:
         """Queue many runs in this order.
 
@@ -95,6 +117,7 @@ class RunService:
             again: Whether to rerun finished runs.
             owner_pid: Process with which the workers end.
             batch: Whether they wait for all runs that a user waits for.
+            unprotected: As in :meth:`submit`.
 
         Raises what :meth:`submit` raises; runs that were stored before stay stored.
         """
@@ -104,7 +127,7 @@ class RunService:
             known = self._queries.find(config) if again else None
             if known and known.status.state == RunState.DONE and not known.outdated:
                 reproducibility.refuse_again(known)
-        return [submit(config, owner_pid=owner_pid, batch=batch) for config in wanted]
+        return [submit(config, owner_pid=owner_pid, batch=batch, unprotected=unprotected) for config in wanted]
 
     def _submit(
         self,
@@ -114,6 +137,8 @@ class RunService:
         kind: RunKind = RunKind.RUN,
         parent: str | None = None,
         batch: bool = False,
+        *,
+        unprotected: bool,
     ) -> RunStatus:
         from engine import embeddings
         from engine.cluster import supervisor
@@ -126,17 +151,17 @@ class RunService:
         handle = self._queries.corpus(config)
         handle.share()
         if kind == RunKind.AUDIT:
-            wishes = self._budgets.unprotected_accesses(identity, config, AUDIT)
+            wishes = self._budgets.unprotected_accesses(identity, config, AUDIT, unprotected=unprotected)
         else:
-            wishes = self._budgets.charge_requests(parent or identity, identity, config, plan)
+            wishes = self._budgets.charge_requests(parent or identity, identity, config, plan, unprotected=unprotected)
         store = self._context.store
         store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes, batch=batch)
         supervisor.ensure_cluster(self._context.settings, owner_pid)
         return self._queries.status(identity)
 
-    def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
+    def submit_audit(self, identity: str, run: Run, owner_pid: int | None, *, unprotected: bool = False) -> RunStatus:
         """Queue an audit; see :meth:`engine.service.audit_service.AuditService.submit`."""
-        return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
+        return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id, unprotected=unprotected)
 
     def cancel(self, identity: str) -> RunStatus:
         """Stop a queued or running run; its records stay, and it can be resumed.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.config import JOIN, has_own_corpus
 from engine.embeddings import contamination
 from engine.federated.accounting import privacy_spent
 from engine.federated.fedavg import Progress
@@ -79,6 +80,9 @@ class Recorder:
         self.done = done
         self._plan, self._sides, self._monitors = plan, sides, monitors
         self._tagger = sides[0].tagger
+        # Clients that share layers or scores learn from one another, so the types of one are in the models of all.
+        self._own_types = has_own_corpus(JOIN.join(side.name for side in sides))
+        self._types_are_declared = all(side.declared for side in sides)
         self._due = due_moments(plan)
         self._since: list[StepStatistics] = []
         self._exchanges: list[Exchange] = []
@@ -151,6 +155,8 @@ class Recorder:
                 privacy_spent(self._plan, self.done.step, self.done.rounds, client), side.shared
             )
             failed = check is not None and check.failed
+            if self._own_types:
+                privacy = privacy.with_own_types(declared=self._types_are_declared)
             not_private = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
             spent.append(not_private if failed else privacy)
         return spent

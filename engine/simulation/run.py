@@ -99,7 +99,6 @@ def simulate(
                 tags=side.encoded.tags,
                 dimensions=side.encoded.vectors.shape[1],
                 copied=side.encoded.copied,
-                corpus_checksum=prepared.corpus_checksum,
                 engine_version=prepared.engine_version,
                 epsilon=epsilon,
                 delta=config.privacy.delta,

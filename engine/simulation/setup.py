@@ -38,6 +38,7 @@ class ClientModel:
     Attributes:
         name: name of the corpus.
         shared: overlap with the data that public features were fitted on.
+        declared: whether the entity types of the corpus are public or declared.
         encoded: the encoded corpus.
         tagger: the tagger.
         holding: training data and back end of the client.
@@ -46,6 +47,7 @@ class ClientModel:
 
     name: str
     shared: Overlap
+    declared: bool
     encoded: EncodedCorpus
     tagger: Tagger
     holding: ClientData
@@ -214,7 +216,13 @@ def build_client_models(
         )
         decoder = Decoder(arrays.tags, well_formed=config.tagger.well_formed)
         yield ClientModel(
-            name=part.name, shared=overlap, encoded=arrays, tagger=tagger, holding=holding, decoder=decoder
+            name=part.name,
+            shared=overlap,
+            declared=part.declared,
+            encoded=arrays,
+            tagger=tagger,
+            holding=holding,
+            decoder=decoder,
         )
         first += len(arrays.train)
 

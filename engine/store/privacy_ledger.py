@@ -10,6 +10,7 @@ All functions use a connection of :meth:`engine.store.run_store.RunStore.exclusi
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -36,6 +37,7 @@ OTHER_CLIENTS = (
     "earlier charges protect other clients than this run's, which share sentences with several of them, so that the "
     "charges cannot be composed: partition the corpus as before (partition, clients, data fraction, seed)"
 )
+UNPROTECTED = "To run it anyway, accept an unprotected access (--unprotected), after which the total no longer holds"
 FAILED_CHECK = "failed its noise check: no privacy guarantee"
 """Description of an unprotected access by a run that also keeps its charge."""
 _FINAL = ("done", "failed", "cancelled")
@@ -115,27 +117,22 @@ def failed_check(connection: Connection, run: str) -> bool:
 def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
     """Charge a run to its corpora that have a budget, before its first step.
 
+    A run that a budget does not admit becomes an unprotected access if the user accepts that and may
+    (:meth:`ChargeRequest.may_be_unprotected`).
+
     Raises:
         BudgetExceeded: If a budget does not admit the run. Nothing is charged.
         StoreError: If the ledger was modified from outside.
     """
-    if wishes:
-        finalize(connection)
-    for wish in wishes:
-        state = _account(connection, wish.corpus, wish.name)
+    for wish, state, admitted in check(connection, wishes):
         budget = state.budget
         if budget is None:
             continue
         entry = {"corpus": wish.corpus, "name": wish.name, "run": wish.run, "what": wish.what}
-        if wish.looks:
+        if not admitted:
             _append(connection, {**entry, "kind": LOOK})
             continue
-        if budget.unit == "client" and any(booked.parties not in ("", wish.parties) for booked in state.bookings):
-            raise BudgetExceeded(f"{_total_text(state.name, budget)}; {OTHER_CLIENTS}")
         cost = wish.cost(budget)
-        share = state.with_more(wish.stream, cost, again=wish.again)
-        if not share <= 1:
-            raise BudgetExceeded(refusal(state, share))
         earlier = next((booked.rdp for booked in state.bookings if booked.stream == wish.stream), 0.0)
         whole = earlier + cost if wish.again else max(earlier, cost)
         steps: dict[str, Any] = {
@@ -148,6 +145,25 @@ def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
         steps["parties"] = wish.parties
         kind = SPENT if wish.ended else BOOKED
         _append(connection, {**entry, "kind": kind, "stream": wish.stream, "cost": whole, **steps})
+
+
+def check(connection: Connection, wishes: Sequence[ChargeRequest]) -> list[tuple[ChargeRequest, BudgetState, bool]]:
+    """Return each request with its account, and whether the budget admits it; the others are unprotected accesses.
+
+    Raises:
+        BudgetExceeded: If a budget does not admit a request, and it cannot be an unprotected access.
+        StoreError: If the ledger was modified from outside.
+    """
+    if wishes:
+        finalize(connection)
+    found = []
+    for wish in wishes:
+        state = _account(connection, wish.corpus, wish.name)
+        refused = problem(state, wish)
+        if refused and state.budget and not (wish.unprotected and wish.may_be_unprotected(state.budget)):
+            raise BudgetExceeded(refused)
+        found.append((wish, state, not refused))
+    return found
 
 
 def set_total(
@@ -178,24 +194,29 @@ def set_total(
         )
 
 
-def refusal(now: BudgetState, share: float) -> str:
-    """Return the message for a run that the budget does not admit.
+def problem(now: BudgetState, wish: ChargeRequest) -> str:
+    """Return why a budget does not admit a run; empty if it does, or without a budget.
 
     Args:
         now: The budget and its charges.
-        share: Share of the budget that the run would bring the charges to, 1 for all of it.
+        wish: The charge of the run.
     """
     budget = now.budget
     if budget is None:
         return ""
-    total = _total_text(now.name, budget)
-    if share == float("inf"):
-        return f"{total}; this run has no privacy guarantee for a {budget.unit}, so it cannot be charged"
+    total, cost = f"{wish.shared}{_total_text(now.name, budget)}", wish.cost(budget)
+    if math.isinf(cost):
+        return f"{total}; this run has no privacy guarantee for a {budget.unit}, so it cannot be charged. {UNPROTECTED}"
+    if budget.unit == "client" and any(booked.parties not in ("", wish.parties) for booked in now.bookings):
+        return f"{total}; {OTHER_CLIENTS}" + (f". {UNPROTECTED}" if wish.shared else "")
+    share = now.with_more(wish.stream, cost, again=wish.again)
+    if share <= 1:
+        return ""
     whole = f"{share:.0%}" if share < 10 else "more than ten times the budget"
     return (
         f"{total}. {now.share:.0%} of it is used, and this run would raise that to {whole}. Use more noise, fewer "
         "epochs or a larger budget"
-    )
+    ) + (f". {UNPROTECTED}" if wish.shared else "")
 
 
 def _total_text(name: str, budget: Budget) -> str:
@@ -210,7 +231,8 @@ def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash
         if entry["kind"] == BUDGET:
             totals.append(Budget(**{key: entry[key] for key in ("epsilon", "delta", "unit", "order", "set_at")}))
         elif entry["kind"] == LOOK:
-            accesses.append(UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"]))
+            access = UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"], published=not entry["run"])
+            accesses.append(access)
         else:
             charges[entry["stream"]] = Charge(
                 stream=entry["stream"],

@@ -5,6 +5,7 @@ decide which words of a user's text are tagged. A file that is not listed, or wa
 """
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,10 +70,10 @@ def read(name: str, folder: Path) -> "Model":
             f"The published tagger {path.name} is refused: it was changed (SHA-256 {actual[:12]}…, expected "
             f"{expected[:12]}…)."
         )
-    model = Model.load(path)
-    if model.run_id != paths.run_of_model(name):
+    model, run_id = Model.load(path), paths.run_of_model(name)
+    if model.run_id not in (None, run_id):
         raise StoreError(f"The published tagger {path.name} is refused: it belongs to run {model.run_id}.")
-    return model
+    return replace(model, run_id=run_id)
 
 
 def _checksum(path: Path) -> str:

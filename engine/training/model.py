@@ -1,4 +1,9 @@
-"""A trained tagger as one file without pickles: its weights and the information that rebuilds it."""
+"""A trained tagger as one file without pickles: its weights and the information that rebuilds it.
+
+Only the weights are computed from the training sentences, under ε. All else in the file is public or fixed in advance:
+settings, declared tags, and ε, which follows from the settings and the public number of sentences. The file therefore
+has neither the identity of its run nor the checksum of its corpus, since both depend on each sentence without noise.
+"""
 
 import json
 import math
@@ -17,7 +22,11 @@ from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 
 MAX_BYTES = 400_000_000
-_FORMAT = 1
+_FORMAT = 2
+_WITH_IDENTITY = 1
+"""Format up to version 0.6.0, which has the identity of the run and the corpus checksum too."""
+_HEAD_BLOCK = 512
+"""The head is padded to a multiple of so many characters: the number of digits of ε does not change the length."""
 _MOST_TAGS = 10_000
 _BEGIN = ("B-", "I-", "E-", "S-")
 
@@ -27,26 +36,24 @@ class Model:
     """A tagger at the end of its run.
 
     Attributes:
-        run_id: id of the run.
+        run_id: id of the run; None in a file on its own, which does not hold it.
         config: configuration of the run.
         weights: the scored weights (averaged where the run averages), float32 [size].
         tags: names of the tags in the order of the scores' columns, in BIO2 or BIOES as trained.
         dimensions: features of a token.
         copied: number of these features that a context window copies from neighbours.
-        corpus_checksum: checksum of the corpus.
         engine_version: version of the engine.
         epsilon: ε of releasing the model, ∞ without noise.
         delta: δ of that ε.
         platform: name of the corpus whose tags it predicts, if each client (silo) has a model.
     """
 
-    run_id: str
+    run_id: str | None
     config: SimulationConfig
     weights: np.ndarray
     tags: tuple[str, ...]
     dimensions: int
     copied: int
-    corpus_checksum: str
     engine_version: str
     epsilon: float
     delta: float
@@ -72,19 +79,18 @@ class Model:
         """Write the model to a file, with weights in float16 if ``half`` (for publishing). Raises OSError."""
         head = {
             "format": _FORMAT,
-            "run_id": self.run_id,
             "config": self.config.to_dict(),
             "tags": self.tags,
             "dimensions": self.dimensions,
             "copied": self.copied,
-            "corpus_checksum": self.corpus_checksum,
             "engine_version": self.engine_version,
             "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
             "platform": self.platform,
         }
         weights = self.weights.astype(np.float16 if half else np.float32)
-        np.savez(path, head=np.array(json.dumps(head)), weights=weights)
+        text = json.dumps(head)
+        np.savez(path, head=np.array(text.ljust(math.ceil(len(text) / _HEAD_BLOCK) * _HEAD_BLOCK)), weights=weights)
 
     @classmethod
     def load(cls, path: Path) -> "Model":
@@ -103,21 +109,20 @@ class Model:
 
 
 def _checked(head: dict[str, Any], weights: np.ndarray) -> Model:
-    if head["format"] != _FORMAT:
-        raise ValueError(f"its format is {head['format']!r}, expected {_FORMAT}")
+    if head["format"] not in (_WITH_IDENTITY, _FORMAT):
+        raise ValueError(f"its format is {head['format']!r}, expected {_WITH_IDENTITY} or {_FORMAT}")
     tags = tuple(str(tag) for tag in head["tags"])
     if not 1 <= len(tags) <= _MOST_TAGS:
         raise ValueError(f"it has {len(tags):,} tags")
     if strange := [tag for tag in tags if tag != "O" and tag[:2] not in _BEGIN]:
         raise ValueError(f"it has the tag {strange[0]!r}, expected BIO2 or BIOES")
     model = Model(
-        run_id=str(head["run_id"]),
+        run_id=str(head["run_id"]) if head["format"] == _WITH_IDENTITY else None,
         config=SimulationConfig.from_dict(head["config"]),
         weights=weights.astype(np.float32),
         tags=tags,
         dimensions=int(head["dimensions"]),
         copied=int(head["copied"]),
-        corpus_checksum=str(head["corpus_checksum"]),
         engine_version=str(head["engine_version"]),
         epsilon=math.inf if head["epsilon"] is None else float(head["epsilon"]),
         delta=float(head["delta"]),

@@ -74,14 +74,17 @@ def _job(app: Application, run: Run) -> None:
             help=session.disabled_reason(),
         )
         st.caption(cost, width="stretch")
+    unprotected = submitting.accept_unprotected(
+        app.budgets.accounts.with_budget(run.config.corpus), key="audit_unprotected"
+    )
     st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
     if pressed:
-        _submit(app, run)
+        _submit(app, run, unprotected=unprotected)
 
 
-def _submit(app: Application, run: Run) -> None:
+def _submit(app: Application, run: Run, *, unprotected: bool) -> None:
     try:
-        app.audits.submit(run, owner_pid=os.getpid())
+        app.audits.submit(run, owner_pid=os.getpid(), unprotected=unprotected)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

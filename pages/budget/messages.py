@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.privacy.budget import BudgetState
-from engine.reports.budgets import total_text
 from engine.reports.numbers import delta_text
 from engine.service.budget_service import AffordableRun
 from pages.shared import address
@@ -17,32 +16,32 @@ INTRODUCTION = (
 )
 COVERAGE = (
     "**Counted runs.** The charge of a cancelled or failed run falls to the cost of the steps up to its last saved "
-    "scores. It does not fall if the cost does not grow evenly, as with shuffled batches. A deleted run stays charged. "
-    "Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, "
-    "each run counts. A budget per client is valid for one partition of the corpus: a run with other clients is "
-    "refused. Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget prevents "
-    "that. The budget does not cover changed copies of the corpus, other programs, or users with write access to the "
-    "database. The entries form a hash chain, so a manual change of an entry is detected. To detect a complete rewrite "
-    "of the entries, save the *chain head*, the hash of the newest entry, and compare it later. This page shows it "
-    "once there is a budget.\n\n**Runs that are not counted.** From the time before the first total was set: deleted "
-    "runs, and runs of the command `train`. At any time: the command `crosscheck`; published runs, which the table "
-    "*Unprotected accesses* (without a privacy guarantee) shows in one line; and the rounds of a real federation, "
-    "which each client's own ledger counts. A total that you raise after you have seen results depends on these "
-    "results. The theorem on privacy filters does not cover such a total. All totals remain stored."
+    "scores. It does not fall if the cost does not grow evenly, as with shuffled batches. A deleted run stays "
+    "charged. Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating "
+    "system, each run counts. A budget per client is valid for one partition of the corpus: a run with other clients "
+    "is refused. Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget "
+    "prevents that. A corpus that shares sentences with this one, such as a changed copy, draws on this budget too. "
+    "The comparison ignores case and punctuation, and finds neither cut nor reworded sentences. It includes only "
+    "corpora that the user may use. The budget does not cover deleted corpora, other programs, or users with write "
+    "access to the database. The entries form a hash chain, so a manual change of an entry is detected. To detect a "
+    "complete rewrite of the entries, save the *chain head*, the hash of the newest entry, and compare it later. This "
+    "page shows it once there is a budget.\n\n"
+    "**Runs that are not counted.** From the time before the first total was set: deleted runs, and runs of the "
+    "command `train`. At any time: published runs, which the table *Unprotected accesses* (without a privacy "
+    "guarantee) shows in one line; and the rounds of a real federation, which each client's own ledger counts. A "
+    "total that you raise after you have seen results depends on these results. The theorem on privacy filters does "
+    "not cover such a total. All totals remain stored."
+)
+BROKEN = (
+    "At least one run on this corpus had no privacy guarantee. So no ε bounds what all runs together reveal, whatever "
+    "the charges below are. A larger total does not change this."
 )
 ACCESSES = (
-    "Scores on the validation and test sets have no noise. So each run is also an unprotected access to these two "
-    "sets; these accesses are not listed. A run with a failed noise check is both a charge and an unprotected "
-    "access. The share of such a run is the planned share, which is no upper bound."
+    "A run without a privacy guarantee is refused, unless its user accepts it as an unprotected access. Scores on the "
+    "validation and test sets have no noise. So each run is also an unprotected access to these two sets; these "
+    "accesses are not listed. A run with a failed noise check is both a charge and an unprotected access. The share of "
+    "such a run is the planned share, which is no upper bound."
 )
-
-
-def answer(now: BudgetState) -> str:
-    """Return the state of the budget in one sentence."""
-    if now.budget is None:
-        return "This corpus has no budget yet."
-    spent = "nothing" if not now.booked else f"{now.share:.0%}"
-    return f"{total_text(now.budget)}: {spent} spent."
 
 
 def charges(now: BudgetState) -> list[dict[str, Any]]:

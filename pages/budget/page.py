@@ -6,7 +6,8 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.privacy.budget import UNITS
-from engine.reports.budgets import account_fields
+from engine.reports.budgets import account_fields, headline
+from engine.service.budget_accounts import sharing_text
 from pages.budget import charts, messages
 from pages.shared import address, downloads, session, tables, titles
 from pages.shared.plotly_component import show
@@ -17,16 +18,20 @@ heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
 try:
     now = app.budgets.state(corpus)
-    affordable = app.budgets.affordable_runs(now)
+    affordable, sharing = app.budgets.affordable_runs(now), app.budgets.accounts.sharing(corpus)
 except EpsilonError as error:
     heading.markdown("### The privacy ledger is corrupted")
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
-heading.markdown(f"### {messages.answer(now)}")
+heading.markdown(f"### {headline(now)}")
+if not now.holds:
+    st.warning(messages.BROKEN, icon=":material/gpp_bad:")
+if text := sharing_text(sharing):
+    st.info(address.plain(text), icon=":material/content_copy:")
 st.markdown(messages.INTRODUCTION)
 share = tables.number("% of the budget", format="%.1f")
 if now.budget:
-    show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=messages.answer(now))
+    show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=headline(now))
     if now.bookings:
         st.markdown("#### Charges")
         tables.show(messages.charges(now), {"share": share, "what": st.column_config.TextColumn("run")})

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import JOIN
+from engine.config import JOIN, has_own_corpus
 from engine.corpus import CorpusInfo
 from engine.corpus.files import base_name_and_split
 from engine.errors import EpsilonError
@@ -29,7 +29,10 @@ def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, Cor
     labels = {name: info.title if info.available else f"{info.title} (not installed)" for name, info in corpora.items()}
     widgets.select(start, "corpus", list(corpora), format_func=labels.__getitem__)
     info = corpora[st.session_state.corpus]
-    facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
+    types = ", ".join(info.entity_types)
+    if has_own_corpus(info.name) and not types and JOIN not in info.name:
+        types = "entity types not declared, so ε does not cover them: upload the corpus again"
+    facts = [f"{info.sentences:,} sentences" if info.sentences else "", types, info.licence]
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
     _offer_missing(app, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
     own_corpora.manage(app, info)

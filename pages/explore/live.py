@@ -11,6 +11,7 @@ from engine.errors import EpsilonError, StoreError
 from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
 from engine.service import Application, Preview
+from engine.service.budget_service import BudgetEffect
 from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
 from pages.shared import address, session, submitting
 from pages.shared.messages import origin
@@ -235,23 +236,25 @@ def _action(
         _more(app, config)
     if reason := session.disabled_reason():
         st.caption(reason)
-    if text := _budget_preview(app, config):
-        st.caption(f"[Privacy budget](/budget): {address.plain(text)}")
+    effect = _budget_effect(app, config)
+    if effect.text:
+        st.caption(f"[Privacy budget](/budget): {address.plain(effect.text)}")
+    unprotected = submitting.accept_unprotected(effect.unprotected, key="unprotected")
     if pressed:
-        _submit(app, config)
+        _submit(app, config, unprotected=unprotected)
 
 
-def _budget_preview(app: Application, config: SimulationConfig) -> str:
-    """Describe the effect of the run on the privacy budget, or return the error."""
+def _budget_effect(app: Application, config: SimulationConfig) -> BudgetEffect:
+    """Return the effect of the run on privacy budgets, or the error as its text."""
     try:
         return app.budgets.preview(config)
     except EpsilonError as error:
-        return str(error)
+        return BudgetEffect(text=str(error))
 
 
-def _submit(app: Application, config: SimulationConfig) -> None:
+def _submit(app: Application, config: SimulationConfig, *, unprotected: bool = False) -> None:
     try:
-        app.runs.submit(config, owner_pid=os.getpid())
+        app.runs.submit(config, owner_pid=os.getpid(), unprotected=unprotected)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

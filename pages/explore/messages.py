@@ -134,7 +134,8 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
         sampling = f"{share} on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     sampling += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
-    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {sampling} · {accountant}"
+    types = "" if privacy.types_are_public else " · entity types: not claimed"
+    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {sampling} · {accountant}{types}"
 
 
 def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:

@@ -1,16 +1,21 @@
 """Uploaded corpora in the sidebar: upload, rename, share and delete them."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import streamlit as st
 
-from engine.config import SimulationConfig
-from engine.corpus import OWN, CorpusInfo
+from engine.config import OWN, SimulationConfig
+from engine.corpus import CorpusInfo
+from engine.corpus.declared_types import OUTSIDE, REFUSE, UNDECLARED
 from engine.errors import EpsilonError, NotAllowed
 from engine.service import Application, ImportSummary
 from pages.shared import address, session
 
+_T = TypeVar("_T")
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"
+_FOUND, _TYPES, _OTHERS = "upload_found", "upload_types", "upload_undeclared"
+_TREATMENTS = {REFUSE: "Refuse the file", OUTSIDE: "Read as O (no entity)"}
 
 
 def follow() -> None:
@@ -38,36 +43,56 @@ def upload(app: Application) -> None:
         file = st.file_uploader("Column file, .rel file or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):
             state[_TAKEN] = file.file_id
-            _import(app, file.name, file.getvalue())
+            _inspect(app, file.name, file.getvalue())
+        if file is not None and state.get(_FOUND):
+            _declare(app, file.name, file.getvalue(), state[_FOUND])
         if file is not None and (problem := state.get(_REFUSED)):
             st.error(address.plain(problem), icon=":material/error:")
     imported: tuple[str, ImportSummary] | None = state.get(_READ)
     if imported and imported[0] == state.corpus:
-        st.success(address.plain(summary(imported[1])), icon=":material/task_alt:")
+        st.success(address.plain(f"Imported {imported[1].text}"), icon=":material/task_alt:")
 
 
-def _import(app: Application, filename: str, data: bytes) -> None:
+def _inspect(app: Application, filename: str, data: bytes) -> None:
+    """Read the file, and fill the field of its entity types."""
     state = st.session_state
-    state[_REFUSED] = None
+    found = state[_FOUND] = _attempt(data, lambda tell: app.corpora.inspect(filename, data, tell))
+    if found:
+        state[_TYPES] = " ".join(found.declared or sorted(found.names))
+
+
+def _declare(app: Application, filename: str, data: bytes, found: ImportSummary) -> None:
+    """Show the entity types of the file for the user to confirm, and the button that adds the corpus."""
+    st.caption(address.plain(f"This file has {found.text}"))
+    types = st.text_input(
+        "Entity types, which become public",
+        key=_TYPES,
+        help="Names separated by spaces. They decide the tags of each tagger, which shows them without noise.",
+    )
+    st.caption(
+        "This list comes from the file. ε holds only if the list does not depend on single sentences: remove types "
+        "that you would not list without the sentences, and add those that could occur."
+    )
+    undeclared = st.radio("Mentions of other types", UNDECLARED, format_func=_TREATMENTS.__getitem__, key=_OTHERS)
+    if not st.button("Add corpus", type="primary", icon=":material/add:", key="add_corpus"):
+        return
+    added = _attempt(data, lambda tell: app.corpora.add(filename, data, tell, types=types, undeclared=undeclared))
+    if added:
+        state = st.session_state
+        state[_NEXT], state[_READ], state[_FOUND] = added[0], added, None
+        st.rerun()
+
+
+def _attempt(data: bytes, action: Callable[[Callable[[str], None]], _T]) -> _T | None:
+    """Return the result of an action that reads the file, or None; its error is then shown in the upload."""
+    st.session_state[_REFUSED] = None
     with st.status(f"Reading {len(data) / 1e6:.1f} MB …") as status:
         try:
-            name, imported = app.corpora.add(filename, data, lambda stage: status.update(label=f"{stage} …"))
+            return action(lambda stage: status.update(label=f"{stage} …"))
         except EpsilonError as error:
-            state[_REFUSED] = str(error)
+            st.session_state[_REFUSED] = str(error)
             status.update(label="The upload failed.", state="error")
-            return
-    state[_NEXT], state[_READ] = name, (name, imported)
-    st.rerun()
-
-
-def summary(found: ImportSummary) -> str:
-    """Describe an imported corpus: its sentences and its entities."""
-    train, validation, test = found.sentences
-    entities = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.names.items()))
-    return (
-        f"Imported {train + validation + test:,} sentences ({train:,} for training, {validation:,} for validation, "
-        f"{test:,} for testing). Entities: {entities}. First sentence with an entity: {found.first}"
-    )
+            return None
 
 
 def manage(app: Application, info: CorpusInfo) -> None:

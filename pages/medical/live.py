@@ -141,15 +141,16 @@ def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
     runs = [app.queries.find(config) for config in both]
     active = [run for run in runs if run and not run.status.state.final]
     missing = [config for config, run in zip(both, runs, strict=True) if run is None or _ended_early(run)]
+    chosen, unprotected = submitting.choice(app, missing, key="medical")
     with st.container(horizontal=True, vertical_alignment="center"):
         if missing and st.button(
-            "Start run" if len(missing) == 1 else "Start both runs",
+            "Start both runs" if len(chosen) == 2 else "Start run",
             type="primary",
             icon=":material/play_arrow:",
-            disabled=not session.can_run(),
+            disabled=not (chosen and session.can_run()),
             help=session.disabled_reason(),
         ):
-            _submit(app, missing)
+            _submit(app, chosen, unprotected=unprotected)
         for run in active:
             text = f"{'federated' if run.config == both[0] else 'alone'}: {run.status.stage or 'queued'}"
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
@@ -188,9 +189,9 @@ def _ended_early(run: Run) -> bool:
     return run.status.state.final and not run.final
 
 
-def _submit(app: Application, missing: Sequence[SimulationConfig]) -> None:
+def _submit(app: Application, configs: Sequence[SimulationConfig], *, unprotected: bool) -> None:
     try:
-        app.runs.submit_all(missing, owner_pid=os.getpid())
+        app.runs.submit_all(configs, owner_pid=os.getpid(), unprotected=unprotected)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

@@ -1,7 +1,8 @@
 """Buttons that start several runs in the background, and the results of reruns."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 import streamlit as st
 
@@ -9,7 +10,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
 from engine.service import Application, reproducibility
-from pages.shared import address, session
+from pages.shared import address, session, titles
 
 POLL_SECONDS = 2.0
 
@@ -24,6 +25,46 @@ def missing(app: Application, configs: Sequence[SimulationConfig]) -> list[Simul
     return missing_configs
 
 
+def accept_unprotected(corpora: Collection[str], *, key: str) -> bool:
+    """Show a checkbox that accepts unprotected accesses; show nothing without any.
+
+    Args:
+        corpora: Names of the corpora whose budgets no longer hold after them.
+        key: Key of the checkbox.
+
+    Returns:
+        Whether the user accepts them.
+    """
+    if not corpora:
+        return False
+    names = ", ".join(map(titles.corpus, dict.fromkeys(corpora)))
+    return st.checkbox(f"Run without protection: the total of {names} no longer holds from then on", key=key)
+
+
+def choice(app: Application, configs: Sequence[SimulationConfig], *, key: str) -> tuple[list[SimulationConfig], bool]:
+    """Return the configurations to submit, without unprotected ones unless the user accepts them in a checkbox.
+
+    Args:
+        app: The application service.
+        configs: The configurations.
+        key: Prefix of the key of the checkbox.
+
+    Returns:
+        The configurations, and whether the user accepts unprotected accesses.
+    """
+    if not app.budgets.exists():
+        return list(configs), False
+    effects = [_unprotected(app, config) for config in configs]
+    accepted = accept_unprotected([name for names in effects for name in names], key=f"{key}-unprotected")
+    return [config for config, names in zip(configs, effects, strict=True) if accepted or not names], accepted
+
+
+def _unprotected(app: Application, config: SimulationConfig) -> tuple[str, ...]:
+    with suppress(EpsilonError):  # a run that cannot be planned is refused when it is submitted
+        return app.budgets.preview(config).unprotected
+    return ()
+
+
 def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Show a button that starts missing runs, or a note that none is missing.
 
@@ -35,14 +76,16 @@ def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, 
     """
     if not configs:
         st.caption(f"All runs {what} are finished or queued.")
-    elif st.button(
-        f"Start missing runs {what} ({_plural(configs)})",
+        return
+    chosen, unprotected = choice(app, configs, key=key)
+    if st.button(
+        f"Start missing runs {what} ({_plural(chosen)})",
         icon=":material/play_arrow:",
         key=key,
-        disabled=not session.can_run(),
+        disabled=not (chosen and session.can_run()),
         help=session.disabled_reason(),
     ):
-        _submit(app, configs, again=False)
+        _submit(app, chosen, again=False, unprotected=unprotected)
 
 
 def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
@@ -61,15 +104,16 @@ def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, k
     if not done:
         return
     minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60
+    chosen, unprotected = choice(app, [run.config for run in done], key=key)
     if st.button(
-        f"Rerun {what} ({_plural(done)})",
+        f"Rerun {what} ({_plural(chosen)})",
         icon=":material/replay:",
         key=key,
-        disabled=not session.can_run(),
+        disabled=not (chosen and session.can_run()),
         help=f"Computes {'the run' if len(done) == 1 else 'each run'} again on this machine and compares the results. "
         f"The first results are kept. They took {max(minutes, 0.1):,.{0 if minutes >= 10 else 1}f} minutes in total.",
     ):
-        _submit(app, [run.config for run in done], again=True)
+        _submit(app, chosen, again=True, unprotected=unprotected)
     active = _any_active(app.queries.repeated(done).values())
     st.fragment(_progress, run_every=POLL_SECONDS if active else None)(app, done, active)
 
@@ -97,10 +141,10 @@ def _any_active(reruns: Iterable[reproducibility.Rerun]) -> bool:
     return any(not rerun.state.final for rerun in reruns)
 
 
-def _submit(app: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
+def _submit(app: Application, configs: Sequence[SimulationConfig], *, again: bool, unprotected: bool) -> None:
     """Submit all runs, or show the error."""
     try:
-        app.runs.submit_all(configs, again=again, owner_pid=os.getpid())
+        app.runs.submit_all(configs, again=again, owner_pid=os.getpid(), unprotected=unprotected)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

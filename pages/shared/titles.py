@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from engine.config import JOIN, NOTHING, PARAMETERS, SYNTHETIC, PrivacyConfig, SimulationConfig
-from engine.corpus import OWN
+from engine.config import JOIN, NOTHING, OWN, PARAMETERS, SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus.catalogue import NAMED
 from engine.corpus.files import base_name_and_split
 from engine.reports.numbers import delta_text

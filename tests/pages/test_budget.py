@@ -23,7 +23,7 @@ def spent(settings, monkeypatch):
     app = Application(settings)
     app.budgets.set_total("synthetic", 2.0)
     app.runs.submit(CONFIG)
-    app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
+    app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)), unprotected=True)
     yield app
     app.close()
 
@@ -43,7 +43,10 @@ def test_charges_are_listed(open_page, spent):
     page = open_page("budget")
     assert not page.exception
     state = spent.budgets.state("synthetic")
-    assert f"{state.share:.0%} spent" in page.markdown[0].value
+    assert "The total no longer holds" in page.markdown[0].value
+    assert "1 unprotected access" in page.markdown[0].value
+    assert messages.BROKEN in [each.value for each in page.warning]
+    assert state.share > 0
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
     assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without a privacy guarantee"]

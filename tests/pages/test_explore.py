@@ -98,7 +98,9 @@ def test_link_to_silos_shows_a_row_for_each(page, trained_settings, tmp_path):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
 
-    conll = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+    conll = "# entity types: Drug\n" + "".join(
+        f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10
+    )
     app = Application(trained_settings)
     own, _ = app.corpora.add("drugs.conll", conll.encode())
     config = SimulationConfig.from_flat(
@@ -349,7 +351,9 @@ class TestSharedLayers:
     @pytest.fixture
     def two(self, page, trained_settings):
         """Return a function that opens the page with two silos."""
-        conll = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+        conll = "# entity types: Drug\n" + "".join(
+            f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10
+        )
         own, _ = Application(trained_settings).corpora.add("drugs.conll", conll.encode())
         fields = {"corpus": f"synthetic + {own}", "tagger": "cnn-clstm-crf", "schedule": "gradients", "clients": "2"}
         return lambda **more: page(settings=trained_settings, **fields, **more)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.config import has_own_corpus
 from engine.records import NoiseCheck, assumption_texts
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.evidence import Evidence, Verdict
@@ -10,6 +11,7 @@ from engine.reports.privacy_report.evidence import Evidence, Verdict
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
 HIDDEN_NOISE = "The noise is secret"
+DECLARED = "The entity types do not depend on the sentences"
 EXACT = "The arithmetic is exact"
 
 
@@ -47,6 +49,7 @@ def rows(evidence: Evidence) -> list[Assumption]:
         _delta(evidence),
         _source(evidence),
         _public(evidence),
+        *_own_types(evidence),
         *_clients(evidence),
         _secret(evidence),
         _searches(evidence),
@@ -169,7 +172,8 @@ def _public(evidence: Evidence) -> Assumption:
     name = "All inputs except the training sentences are public"
     if evidence.verdict is Verdict.BROKEN:
         return Assumption(name, Held.NOT, " ".join(evidence.privacy.assumptions))
-    why = "Word vectors, tag names, the number of sentences or clients, and all settings were fixed before training."
+    types = "" if has_own_corpus(evidence.run.config.corpus) else "tag names, "
+    why = f"Word vectors, {types}the number of sentences or clients, and all settings were fixed before training."
     if not evidence.run.config.feature_set.fitted:
         return Assumption(name, Held.CLAIMED, why)
     if evidence.missing:
@@ -179,6 +183,16 @@ def _public(evidence: Evidence) -> Assumption:
     )
     unknown = "The pre-training data of the published language model are not known."
     return Assumption(name, Held.CLAIMED, f"{why} {overlap} {unknown}")
+
+
+def _own_types(evidence: Evidence) -> list[Assumption]:
+    """Return the row on the entity types of a user's own corpora; those of published corpora are public."""
+    if not has_own_corpus(evidence.run.config.corpus):
+        return []
+    if not evidence.privacy.types_are_public:
+        return [Assumption(DECLARED, Held.NOT, assumption_texts.UNDECLARED_TYPES)]
+    why = f"{assumption_texts.DECLARED_TYPES} Mentions of other types were refused or read as O."
+    return [Assumption(DECLARED, Held.CLAIMED, why)]
 
 
 def _clients(evidence: Evidence) -> list[Assumption]:
@@ -200,8 +214,9 @@ def _clients(evidence: Evidence) -> list[Assumption]:
 
 def _secret(evidence: Evidence) -> Assumption:
     why = (
-        "The dashboard shows training losses, gradient norms and validation scores without noise. The sampled batches "
-        "must also stay secret. Sentences of the validation set and the test set are not protected."
+        "The dashboard shows training losses, gradient norms and validation scores without noise. The identity of the "
+        "run and the checksum of its corpus, also in this report, depend on each sentence. The sampled batches must "
+        "also stay secret. Sentences of the validation set and the test set are not protected."
     )
     return Assumption("Only the trained weights are released", Held.NOT, why)
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.engine.cli.test_audit import fake_audit
+
 RUN = ("train", "--corpus", "synthetic", "--tagger", "linear-crf", "--features", "vectors", "--epochs", "0.1")
 
 
@@ -37,6 +39,25 @@ def test_train_charges_a_run_that_fits_and_refuses_one_that_does_not(shell, serv
     (charge,) = json.loads(out)["bookings"]
     assert 0 < charge["booked"] < 1
     assert charge["open"] == 0, "a training in the foreground is charged in full"
+
+
+@pytest.mark.parametrize("command", ["train", "submit", "crosscheck", "audit"])
+def test_access_without_privacy_is_refused_unless_accepted(shell, service, command):
+    service.second_opinions.return_value = []
+    service.audit.side_effect = fake_audit
+    assert shell("budget", "set", "synthetic", "--epsilon", "2")[0] == 0
+    run = (command, *RUN[1:], "--noise-multiplier", "5" if command in ("audit", "crosscheck") else "0")
+    code, _, err = shell(*run)
+    assert code == 2
+    assert "--unprotected" in err
+    assert service.trained == []
+    assert service.second_opinions.call_args is service.audit.call_args is None
+    assert json.loads(shell("budget", "show", "synthetic", "--json")[1])["holds"]
+    assert shell(*run, "--unprotected")[0] == 0
+    printed = json.loads(shell("budget", "show", "synthetic", "--json")[1])
+    assert not printed["holds"]
+    assert len(printed["looks"]) == 1
+    assert "no longer holds" in shell("budget", "show", "synthetic")[1].splitlines()[0]
 
 
 def test_tune_refuses_a_corpus_with_a_budget(shell):

@@ -3,6 +3,9 @@
 import functools
 import json
 
+import pytest
+
+from engine.records.assumption_texts import UNDECLARED_TYPES
 from engine.service import corpus_statistics
 
 
@@ -23,6 +26,55 @@ def test_corpora_lists_available_and_downloadable_corpora(shell):
     for line, row in zip(out.splitlines(), rows.values(), strict=True):
         assert f"({row['licence']})" in line
         assert ("can be downloaded" in line) == (row["fetchable"] and not row["available"])
+
+
+SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nUlm B-LOC\n\n" for name in ("Rosa", "Ada", "Max", "Ida") * 5)
+
+
+def test_upload_takes_the_entity_types_of_the_corpus(shell, tmp_path):
+    file = tmp_path / "notes.conll"
+    file.write_text(SENTENCES)
+    code, out, _ = shell("upload", file, "--types", "PER, LOC,MISC", "--json")
+    printed = json.loads(out)
+    assert code == 0
+    assert printed["name"] == "my-notes"
+    assert printed["declared"] == ["LOC", "MISC", "PER"]
+    assert printed["names"] == {"LOC": 20, "PER": 20}
+    code, out, _ = shell("upload", file, "--types", "PER", "--undeclared", "O")
+    assert code == 0
+    assert "my-notes-2" in out
+    assert "20 mentions of entity types that are not declared" in out
+    rows = {row["name"]: row for row in json.loads(shell("corpora", "--json")[1])}
+    assert rows["my-notes"]["entity_types"] == ["LOC", "MISC", "PER"]
+    assert rows["my-notes-2"]["entity_types"] == ["PER"]
+    file.write_text("# entity types: LOC PER\n" + SENTENCES)
+    assert shell("upload", file)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "declares no entity types"),
+        (("--types", "PER"), "the entity types LOC (20), which it does not declare"),
+        (("--types", ""), "0 entity types"),
+        (("--types", "PER", "--undeclared", "drop"), "undeclared='drop'"),
+    ],
+)
+def test_upload_without_all_types_is_refused_with_exit_code_2(shell, tmp_path, options, message):
+    file = tmp_path / "notes.conll"
+    file.write_text(SENTENCES)
+    code, out, err = shell("upload", file, *options)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_train_warns_of_undeclared_types(shell, service, tmp_path):
+    file = tmp_path / "notes.conll"
+    file.write_text(SENTENCES)
+    command = ("train", "--corpus", file, "--batch-size", "4", "--epochs", "1")
+    assert UNDECLARED_TYPES in shell(*command)[2]
+    file.write_text("# entity types: LOC PER\n" + SENTENCES)
+    assert UNDECLARED_TYPES not in shell(*command)[2]
 
 
 def test_corpora_prints_the_statistics_of_one_corpus(shell, data_dir, tmp_path, monkeypatch):

@@ -109,7 +109,6 @@ def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(train
         tags=side.encoded.tags,
         dimensions=side.encoded.vectors.shape[1],
         copied=side.encoded.copied,
-        corpus_checksum=prepared.corpus_checksum,
         engine_version=prepared.engine_version,
         epsilon=float("inf"),
         delta=1e-5,

@@ -96,6 +96,18 @@ def table(document, title):
     return next(b for s in document.sections for b in s.blocks if isinstance(b, Table | Facts) and b.title == title)
 
 
+@pytest.mark.parametrize(("declared", "held"), [(False, Held.NOT), (True, Held.CLAIMED)])
+def test_entity_types_of_own_corpora_are_claimed_only_if_declared(evidence_of, declared, held):
+    evidence = released(evidence_of(PRIVATE))
+    assert assumptions.DECLARED not in {row.name for row in assumptions.rows(evidence)}
+    config = replace(evidence.run.config, corpus="my-notes")
+    records = [each.with_own_types(declared=declared) for each in evidence.run.records]
+    own = replace(evidence, run=replace(evidence.run, config=config, records=records))
+    found = {row.name: row for row in assumptions.rows(own)}
+    assert found[assumptions.DECLARED].held is held
+    assert not any("tag names" in row.why for row in found.values())
+
+
 class TestEveryRun:
     @pytest.mark.repeats(after=2)
     @pytest.mark.parametrize("run_id", RUN_IDS)

@@ -15,7 +15,7 @@ import pytest
 from engine.access import roles
 from engine.access.roles import User
 from engine.cluster import supervisor
-from engine.config import JOIN, SimulationConfig
+from engine.config import JOIN, SimulationConfig, with_noise
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
 from engine.service import Application, audit_service, budget_service, corpus_import
@@ -25,7 +25,9 @@ from engine.training.model import Model
 from tests.engine.access.test_roles import text
 from tests.engine.factories import SMALL, provenance, record
 
-COLUMNS = b"".join(b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20))
+COLUMNS = b"# entity types: LOC PER\n" + b"".join(
+    b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20)
+)
 OTHERS = COLUMNS.replace(b"Ulm", b"Bonn")
 ROLES = 'admin = ["ada"]\nrunner = ["rita", "rudi"]\nviewer = ["vera"]\nclaim = "sub"'
 
@@ -73,10 +75,12 @@ def upload(app: Application, title: str = "news.conll", content: bytes = COLUMNS
 CONFIG = replace(SMALL, seed=77)
 CHANGES: dict[str, tuple[Any, ...]] = {
     "access.share": ("run", "run"),
+    "audits.charge": (SMALL,),
     "audits.save": (),
     "audits.submit": (),
     "budgets.set_total": ("my-news", 3.0),
     "corpora.add": ("x.conll", COLUMNS),
+    "corpora.inspect": ("x.conll", COLUMNS),
     "corpora.delete": ("my-news",),
     "corpora.download": ("wnut17",),
     "corpora.rename": ("my-news", "other"),
@@ -93,7 +97,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 READS = {
     "access": {"audit_log", "authorize", "note_sign_in", "require_owner", "shared"},
     "audits": {"all", "seconds", "status"},
-    "budgets": {"affordable_runs", "charge_requests", "exists", "key_of", "preview", "state", "unprotected_accesses"},
+    "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
     "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
     | {"training_sentences", "vectors"},
     "models": {"exists", "load", "sizes"},
@@ -141,7 +145,7 @@ def test_viewer_cannot_change_anything(name, app, of):
         given = [type("Audit", (), {"run_id": run, "config": SMALL})()]
     if name == "access.share":
         given = ["run", run]
-    more = {"shared": False} if name == "access.share" else {}
+    more = {"access.share": {"shared": False}, "audits.charge": {"unprotected": False}}.get(name, {})
     with pytest.raises(NotAllowed, match=r"^vera is a viewer .*role (runner|admin)\b"):
         operator.attrgetter(name)(of("vera"))(*given, **more)
     assert app.queries.overview() == before
@@ -254,7 +258,7 @@ class TestRuns:
 
         def upload_or_error(title: str) -> str:
             try:
-                return upload(rita, f"{title}.conll", f"{title} O\n\n".encode() + COLUMNS)
+                return upload(rita, f"{title}.conll", COLUMNS + f"{title} O\n\n".encode())
             except NotAllowed as refused:
                 return str(refused)
 
@@ -375,6 +379,34 @@ class TestBudgets:
         of("ada").budgets.set_total("synthetic", 3.0)
         name = upload(of("rita"))
         assert of("rita").budgets.set_total(name, 3.0).budget.epsilon == 3.0
+
+    def test_unprotected_access_needs_the_role_that_sets_the_budget(self, of):
+        plain = with_noise(SMALL, 0.0)
+        of("ada").budgets.set_total("synthetic", 10.0)
+        with pytest.raises(NotAllowed, match=r"rita is a runner .*admin: access without protection"):
+            of("rita").runs.submit(plain, unprotected=True)
+        assert of("rita").budgets.state("synthetic").holds
+        of("rita").runs.submit(SMALL, unprotected=True)
+        of("ada").runs.submit(plain, unprotected=True)
+        theirs = of("rita").budgets.state("synthetic")
+        assert [each.what for each in theirs.looks] == [budget_service._OTHERS]
+        assert not theirs.holds
+        name = upload(of("rita"))
+        of("rita").budgets.set_total(name, 1000.0)
+        own = replace(plain, corpus=name, data_fraction=1.0)
+        of("rita").access.share("corpus", name, shared=True)
+        with pytest.raises(NotAllowed):
+            of("rudi").runs.submit(own, unprotected=True)
+        of("rita").runs.submit(own, unprotected=True)
+
+    def test_private_corpora_of_others_are_not_compared(self, of):
+        """A user would otherwise learn from uploads which sentences another user has."""
+        of("rita").budgets.set_total(upload(of("rita")), 1000.0)
+        more = COLUMNS + b"More O\n\n"
+        name = upload(of("rudi"), "other.conll", more)
+        assert of("rudi").budgets.accounts.sharing(name) == []
+        of("rita").access.share("corpus", "my-news", shared=True)
+        assert [account.name for account in of("rudi").budgets.accounts.sharing(name)] == ["my-news"]
 
     def test_budget_counts_all_runs_but_names_only_own(self, of):
         of("ada").budgets.set_total("synthetic", 10.0)

@@ -7,7 +7,7 @@ import pytest
 from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
-from engine.errors import InvalidConfig
+from engine.errors import BudgetExceeded, InvalidConfig
 from engine.privacy.audit import applicability
 from engine.records import RunKind, RunState
 from engine.service import Application, audit_service, budget_service
@@ -83,9 +83,14 @@ def test_inapplicable_attacks_are_known_in_advance(app):
     assert applicability.usual(layered) == (0, 3)
 
 
-def test_audit_is_listed_as_unprotected_access(app):
+def test_audit_of_a_corpus_with_a_budget_must_be_accepted(app):
     run = done(app, SMALL)
     app.budgets.set_total("synthetic", 50.0)
-    app.audits.submit(run)
+    with pytest.raises(BudgetExceeded, match="--unprotected"):
+        app.audits.submit(run)
+    assert app.audits.status(run.run_id) is None
+    assert app.budgets.state("synthetic").holds
+    app.audits.submit(run, unprotected=True)
     now = app.budgets.state("synthetic")
     assert budget_service.AUDIT in [each.what for each in now.looks]
+    assert not now.holds

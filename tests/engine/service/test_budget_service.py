@@ -6,9 +6,11 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.embeddings.contamination import Overlap
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
+from engine.reports.budgets import account_fields, account_text, headline
 from engine.service import Application, budget_service
 from tests.engine.factories import provenance, record
 
@@ -42,12 +44,111 @@ def test_run_is_charged_on_submit_and_excess_is_refused(app):
     assert app.budgets.state("synthetic").share == 0, "it had not started"
 
 
-def test_runs_without_noise_are_unprotected_accesses(app):
+PLAIN = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
+
+
+def test_run_without_noise_is_refused_unless_accepted(app):
     app.budgets.set_total("synthetic", 2.0)
-    app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
+    for submit in (app.runs.submit, lambda config: app.runs.submit_all([CONFIG, config])):
+        with pytest.raises(BudgetExceeded, match=r"no privacy guarantee for a sentence.*--unprotected"):
+            submit(PLAIN)
+    assert app.queries.find(PLAIN) is None
+    assert app.budgets.state("synthetic").holds
+    app.runs.submit(PLAIN, unprotected=True)
     now = app.budgets.state("synthetic")
-    assert now.share == 0
     assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a privacy guarantee"))
+    assert not now.holds
+    assert headline(now).startswith("The total no longer holds (ε = 2 at δ = 1e-5 for each sentence): 1 unprotected")
+    assert not account_fields(now, [])["holds"]
+    assert "no longer holds" in account_text(now, []).splitlines()[0]
+
+
+def test_features_fitted_on_the_sentences_are_refused(app, monkeypatch):
+    """They make ε infinite, with any noise."""
+    app.budgets.set_total("synthetic", 2.0)
+    monkeypatch.setattr(app.queries, "overlap", lambda config: Overlap(shared=(1, 0, 0)))
+    with pytest.raises(BudgetExceeded, match="no privacy guarantee"):
+        app.runs.submit(CONFIG)
+
+
+def test_refused_rerun_keeps_the_earlier_one(app):
+    def finish(identity):
+        store = app._context.store
+        claim, plan = store.claim(identity, "here"), app.previews.plan(PLAIN)
+        store.append(claim, replace(record(2), step=plan.steps, steps_total=plan.steps))
+        store.finish(claim, provenance(app.queries.corpus(PLAIN).checksum))
+
+    finish(app.runs.submit(PLAIN).run_id)
+    again = app.runs.resubmit(PLAIN).run_id
+    finish(again)
+    app.budgets.set_total("synthetic", 2.0)
+    with pytest.raises(BudgetExceeded):
+        app.runs.resubmit(PLAIN)
+    assert app.queries.status(again).state == RunState.DONE
+    assert app.runs.resubmit(PLAIN, unprotected=True).state == RunState.QUEUED
+
+
+LETTERS = "".join(f"Anna B-PER\nwrites O\nletter O\nnumber O\nw{number} O\n\n" for number in range(60))
+ONE_MORE = LETTERS + "Eve B-PER\nreads O\nall O\nof O\nthem O\n\n"
+SHORT = replace(CONFIG, training=TrainingConfig(batch_size=8, epochs=2.0))
+
+
+def letters(app, title: str, text: str) -> str:
+    return app.corpora.add(f"{title}.conll", text.encode(), types="PER")[0]
+
+
+class TestSharedSentences:
+    def test_one_more_sentence_is_told_and_draws_on_the_same_budget(self, app):
+        first, other = letters(app, "one", LETTERS), letters(app, "two", ONE_MORE)
+        app.budgets.set_total(first, 30.0)
+        (account,) = app.budgets.accounts.sharing(other)
+        assert (account.name, account.shared, account.shared_by) == (first, 60, other)
+        assert "my-two shares 60 sentences with my-one" in app.budgets.preview(replace(SHORT, corpus=other)).text
+        app.runs.submit(replace(SHORT, corpus=other))
+        (charge,) = app.budgets.state(first).bookings
+        assert charge.what.endswith(", on my-two")
+        assert app.budgets.state(other).budget is None
+        loud = replace(SHORT, corpus=other, privacy=PrivacyConfig(noise_multiplier=0.3))
+        with pytest.raises(BudgetExceeded, match="my-two shares 60 sentences with my-one"):
+            app.runs.submit(loud)
+        for each in (other, f"{other}@3", f"synthetic + {other}"):
+            plain = replace(SHORT, corpus=each, privacy=PrivacyConfig(noise_multiplier=0.0))
+            with pytest.raises(BudgetExceeded, match="--unprotected"):
+                app.runs.submit(plain)
+        assert app.budgets.state(first).holds
+        app.runs.submit(loud, unprotected=True)
+        assert not app.budgets.state(first).holds
+
+    def test_run_is_charged_to_its_own_budget_and_to_the_shared_one(self, app):
+        first, other = letters(app, "one", LETTERS), letters(app, "two", ONE_MORE)
+        for name in (first, other):
+            app.budgets.set_total(name, 30.0)
+        app.runs.submit(replace(SHORT, corpus=other))
+        shares = [app.budgets.state(name).share for name in (first, other)]
+        assert shares[0] == pytest.approx(shares[1], rel=0.05)
+        assert shares[0] > 0
+
+    def test_new_budget_counts_earlier_runs_on_shared_sentences(self, app):
+        first, other = letters(app, "one", LETTERS), letters(app, "two", ONE_MORE)
+        app.runs.submit(replace(SHORT, corpus=other))
+        (charge,) = app.budgets.set_total(first, 30.0).bookings
+        assert "on my-two, before there was a budget" in charge.what
+
+    def test_other_declaration_of_the_same_sentences_draws_on_the_same_budget(self, app):
+        first = letters(app, "one", LETTERS)
+        app.budgets.set_total(first, 30.0)
+        again, _ = app.corpora.add("one.conll", LETTERS.encode(), types="LOC PER")
+        assert [account.shared for account in app.budgets.accounts.sharing(again)] == [60]
+
+    def test_short_sentences_count_if_they_are_many(self, app):
+        short = LETTERS.replace("letter O\nnumber O\n", "")
+        first, other = letters(app, "one", short), letters(app, "two", short + "Eve B-PER\nreads O\n\n")
+        app.budgets.set_total(first, 30.0)
+        assert [account.shared for account in app.budgets.accounts.sharing(other)] == [60]
+
+    def test_unrelated_corpus_shares_nothing(self, app):
+        app.budgets.set_total("synthetic", 2.0)
+        assert app.budgets.accounts.sharing(letters(app, "one", LETTERS)) == []
 
 
 def test_new_budget_counts_earlier_runs(app):
@@ -112,7 +213,7 @@ def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
     app.runs.submit(replace(config, corpus="ade@0"))
     app.runs.submit(replace(config, corpus="ade@1"))
     assert len(app.budgets.state("ade@2").bookings) == 2
-    text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
+    text = b"# entity types: PER\n" + b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
     app.budgets.set_total(first, 3.0)
     renamed = app.corpora.rename(first, "other")
@@ -123,7 +224,7 @@ def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
 
 
 def test_earlier_runs_count_by_corpus_content(app):
-    text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
+    text = b"# entity types: PER\n" + b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
     other, _ = app.corpora.add("other.conll", text.replace(b"Anna", b"Ada"))
     for name in (first, other):
@@ -151,7 +252,7 @@ def test_client_budget_refuses_other_partitions(app, changes):
     app.budgets.set_total("synthetic", 60.0, unit="client")
     app.runs.submit(first)
     before = app.budgets.state("synthetic").booked
-    assert "does not admit it" in app.budgets.preview(other)
+    assert "earlier charges" in app.budgets.preview(other).text
     with pytest.raises(BudgetExceeded, match=r"earlier charges .*other clients"):
         app.runs.submit(other)
     app.runs.submit(SimulationConfig.from_flat(first.flat() | {"rounds": 3}))
@@ -212,13 +313,19 @@ def test_system_noise_is_charged_for_all_rounds(app):
 
 
 def test_preview_states_the_charge(app):
-    assert app.budgets.preview(CONFIG) == ""
+    assert app.budgets.preview(CONFIG).text == ""
     app.budgets.set_total("synthetic", 2.0)
-    assert all(part in app.budgets.preview(CONFIG) for part in ("budget of synthetic", " 0% is spent."))
-    loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
-    assert "more than ten times" in app.budgets.preview(loud)
-    plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
-    assert "listed as an unprotected access" in app.budgets.preview(plain)
+    effect = app.budgets.preview(CONFIG)
+    assert all(part in effect.text for part in ("budget of synthetic", " 0% is spent."))
+    assert effect.unprotected == ()
+    loud = app.budgets.preview(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
+    assert "more than ten times" in loud.text
+    assert loud.unprotected == ()
+    plain = app.budgets.preview(PLAIN)
+    assert "accept an unprotected access" in plain.text
+    assert plain.unprotected == ("synthetic",)
+    app.runs.submit(PLAIN, unprotected=True)
+    assert "no longer holds" in app.budgets.preview(CONFIG).text
 
 
 @pytest.mark.parametrize(

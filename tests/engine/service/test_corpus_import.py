@@ -19,7 +19,9 @@ from engine.settings import Settings
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL
 
-SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for name in ("Rosa", "Ada", "Max") * 20)
+SENTENCES = "# entity types: LOC PER\n" + "".join(
+    f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for name in ("Rosa", "Ada", "Max") * 20
+)
 
 
 TWO = {"notes": SENTENCES, "other": SENTENCES.replace("lives", "sings")}

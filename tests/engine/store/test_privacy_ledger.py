@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
-from engine.privacy.budget import Budget, BudgetState, ChargeRequest
+from engine.privacy.budget import LOOK, Budget, BudgetState, ChargeRequest
 from engine.records import PlatformRecord
 from engine.store import privacy_ledger
 from engine.store.run_store import RunStore
@@ -26,7 +26,7 @@ ALLOWED = TOTAL.filter.capacity
 
 
 def charge_request(run: str, share: float, **more) -> ChargeRequest:
-    fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run", "looks": False}
+    fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run"}
     fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.capacity}
     return ChargeRequest(**{**fields, **more})
 
@@ -185,10 +185,32 @@ def test_run_removed_by_sql_stays_charged_in_full(store, store_address):
     assert account_of(store).share == pytest.approx(0.4)
 
 
-def test_unprotected_accesses_are_listed_without_charge(store):
-    submit(store, "a", float("inf"), looks=True)
+def test_accepted_unprotected_access_is_listed_without_charge_and_ends_the_total(store):
+    submit(store, "a", 0.5)
+    assert account_of(store).holds
+    submit(store, "b", float("inf"), unprotected=True)
     account = account_of(store)
-    assert (account.share, [each.run for each in account.looks]) == (0, ["a"])
+    assert (account.share, [each.run for each in account.looks]) == (pytest.approx(0.5), ["b"])
+    assert not account.holds
+
+
+def test_finite_cost_beyond_the_budget_cannot_be_accepted_as_unprotected(store):
+    with pytest.raises(BudgetExceeded):
+        submit(store, "a", 1.5, unprotected=True)
+    with pytest.raises(BudgetExceeded, match=r"notes shares 3 sentences with c: .*--unprotected"):
+        submit(store, "a", 1.5, shared="notes shares 3 sentences with c: ")
+    submit(store, "a", 1.5, shared="notes shares 3 sentences with c: ", unprotected=True)
+    assert not account_of(store).holds
+
+
+def test_published_runs_do_not_end_the_total(store_address):
+    store = RunStore(store_address)
+    with store.exclusive() as connection:
+        entry = {"run": "", "what": "published runs, 3 of them: none is charged", "kind": LOOK}
+        privacy_ledger.set_total(connection, CORPUS, "corpus", TOTAL, [entry])
+    account = account_of(store)
+    assert (account.holds, [each.published for each in account.looks]) == (True, [True])
+    store.close()
 
 
 def test_corpus_without_budget_has_no_charges(store):

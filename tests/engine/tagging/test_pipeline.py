@@ -60,7 +60,6 @@ def random_model(features: str, seed: int = 0) -> Model:
         tags=TAGS,
         dimensions=wide[0],
         copied=wide[1],
-        corpus_checksum="c" * 64,
         engine_version="6",
         epsilon=1.0,
         delta=1e-5,

@@ -27,7 +27,6 @@ def model(**changes: object) -> Model:
         tags=TAGS,
         dimensions=7,
         copied=4,
-        corpus_checksum="c" * 64,
         engine_version="6",
         epsilon=math.inf,
         delta=1e-5,
@@ -42,9 +41,42 @@ def test_round_trip(tmp_path: Path, epsilon: float) -> None:
     read = Model.load(path)
     np.testing.assert_array_equal(read.weights, written.weights)
     for field in dataclasses.fields(Model):
-        if field.name != "weights":
+        if field.name not in ("weights", "run_id"):
             assert getattr(read, field.name) == getattr(written, field.name)
     assert read.tagger == written.tagger
+
+
+def test_file_names_neither_run_nor_corpus(tmp_path: Path) -> None:
+    """Both identities depend on each training sentence without noise."""
+    path = tmp_path / "model.npz"
+    model(run_id="feedfacecafebeef").save(path)
+    with np.load(path) as file:
+        head = json.loads(str(file["head"]))
+    assert set(head) == {
+        *("config", "copied", "delta", "dimensions", "engine_version", "epsilon", "format", "platform", "tags")
+    }
+    assert b"feedfacecafebeef" not in path.read_bytes().replace(b"\0", b"")
+    assert Model.load(path).run_id is None
+
+
+def test_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    model().save(path)
+    with np.load(path) as file:
+        head, weights = json.loads(str(file["head"])), file["weights"]
+    earlier = head | {"format": 1, "run_id": "a" * 16, "corpus_checksum": "c" * 64}
+    np.savez(path, head=np.array(json.dumps(earlier)), weights=weights)
+    read = Model.load(path)
+    assert read.run_id == "a" * 16
+    np.testing.assert_array_equal(read.weights, weights)
+
+
+def test_digits_of_epsilon_do_not_change_the_length(tmp_path: Path) -> None:
+    sizes = set()
+    for epsilon in (1.0, 0.7612345678901234, math.inf):
+        model(epsilon=epsilon).save(tmp_path / "model.npz")
+        sizes.add((tmp_path / "model.npz").stat().st_size)
+    assert len(sizes) == 1
 
 
 def test_tags_keep_their_scheme(tmp_path: Path) -> None:
@@ -76,7 +108,7 @@ def test_half_precision_halves_the_size_and_keeps_three_digits(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"format": 2}, "its format is 2"),
+        ({"format": 3}, "its format is 3"),
         ({"tags": ["O"]}, "weights, expected"),
         ({"tags": ["O"] * 10_001}, "10,001 tags"),
         ({"tags": ["O", "B-PER", "U-PER"]}, "the tag 'U-PER', expected BIO2 or BIOES"),
