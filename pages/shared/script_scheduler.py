@@ -141,7 +141,7 @@ def polling_fragment(function: Callable[_P, None], seconds: float | None) -> Cal
             function(*arguments, **options)
         if is_poll and seconds is not None and interval is not None:
             _POLL_RATE.record(interval)
-            if not interval / 2 <= _POLL_RATE.interval(seconds) <= 2 * interval:
-                st.rerun()  # the whole page, which sets the interval
+            if not interval / 3 <= _POLL_RATE.interval(seconds) <= 3 * interval:
+                st.rerun()  # the whole page, which sets the interval; costs as much as five polls, so it is rare
 
     return st.fragment(in_turn, run_every=interval)
