@@ -3,18 +3,17 @@
 from typing import Any
 
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
-from pages.shared import address
+from pages.shared import address, script_scheduler
 from pages.startup import glossary_tooltips, old_links, setup_status, sign_in, theme
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
-def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> StreamlitPage:
+def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> st.Page:
     """Return the page at the address ``/name``; ``folder`` has its files if its name differs."""
     return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, **more)
 
@@ -58,17 +57,18 @@ GROUPS = {
 }
 if person:
     GROUPS["Account"] = [_page("account", person.name, ":material/account_circle:")]
-page = st.navigation(GROUPS, position="top")
-st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
-theme.apply(page.title, group=next(index for index, pages in enumerate(GROUPS.values()) if page in pages))
-glossary_tooltips.mount()
-setup_status.show()
-old_links.apply()
-try:
-    page.run()
-except EpsilonError as error:
-    st.error(address.plain(str(error)), icon=":material/error:")
-st.caption(
-    f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} for runs with noise, {PLAIN_VERSION} for runs "
-    "without noise"
-)
+with script_scheduler.turn(poll=False):
+    page = st.navigation(GROUPS, position="top")
+    st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
+    theme.apply(page.title, group=next(index for index, pages in enumerate(GROUPS.values()) if page in pages))
+    glossary_tooltips.mount()
+    setup_status.show()
+    old_links.apply()
+    try:
+        page.run()
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+    st.caption(
+        f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} for runs with noise, {PLAIN_VERSION} for runs "
+        "without noise"
+    )

@@ -140,6 +140,8 @@ class Session:
             self._stop(*message.stop_auto_rerun.fragment_ids)
         elif kind == "page_info_changed":
             self._query = message.page_info_changed.query_string
+        elif kind == "page_not_found":
+            self.faults.append(f"page not found: /{self._page}")
         elif kind == "session_event" and message.session_event.HasField("script_compilation_exception"):
             self.faults.append(message.session_event.script_compilation_exception.message)
         elif kind == "script_finished" and message.script_finished != _INTERRUPTED and self._whole_begun:

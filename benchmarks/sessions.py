@@ -35,6 +35,7 @@ import psutil
 from benchmarks.report import finish, markdown
 from benchmarks.session_client import Session
 from engine.config import SimulationConfig, TrainingConfig
+from engine.serve import SERVER
 from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 
@@ -145,7 +146,7 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
             time.sleep(0.5)
         app.close()
         children = psutil.Process(serve.pid).children()
-        server = next(child for child in children if "pages.startup.server" in child.cmdline())
+        server = next(child for child in children if SERVER in child.cmdline())
         yield address, server, log
     finally:
         serve.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ from engine.settings import REPOSITORY, Settings
 from engine.setup.progress import say
 
 SERVER = "pages/startup/server.py"
-"""The server's module, in which Streamlit finds the application."""
+"""File in which Streamlit finds the application."""
 
 SET_UP = [sys.executable, "-m", "engine.setup.background_install"]
 """Command of the background installation."""
@@ -93,7 +93,7 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
             f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS_FILE: anyone who can reach the "
             "dashboard would have full access; docs/deploy.md describes sign-in"
         )
-    command = [sys.executable, "-m", "pages.startup.server", "run", SERVER, "--server.showEmailPrompt", "false"]
+    command = [sys.executable, "-m", "streamlit", "run", SERVER, "--server.showEmailPrompt", "false"]
     if environment.get("CI"):
         command += ["--server.headless", "true"]
     if access:

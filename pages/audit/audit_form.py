@@ -11,7 +11,7 @@ from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
 from engine.service import Application
 from pages.audit import messages
-from pages.shared import address, run_picker, session, submitting
+from pages.shared import address, run_picker, script_scheduler, session, submitting
 
 POLL_SECONDS = 2.0
 USUAL = SimulationConfig.from_flat({"corpus": "synthetic"})
@@ -35,7 +35,7 @@ def show(app: Application, asked: str | None) -> None:
         st.caption("No run is finished yet. Start one on the page Explore.")
         return
     status = app.audits.status(run.run_id)
-    st.fragment(_job, run_every=POLL_SECONDS if _is_active(status) else None)(app, run)
+    script_scheduler.polling_fragment(_job, POLL_SECONDS if _is_active(status) else None)(app, run)
 
 
 def _is_active(status: RunStatus | None) -> bool:

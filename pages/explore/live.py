@@ -13,7 +13,7 @@ from engine.records import RoundRecord, Run, RunState
 from engine.service import Application, Preview
 from engine.service.budget_service import BudgetEffect
 from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
-from pages.shared import address, session, submitting
+from pages.shared import address, script_scheduler, session, submitting
 from pages.shared.messages import origin
 from pages.shared.plotly_component import memoized_figure
 from pages.shared.plotly_component import show as show_chart
@@ -42,7 +42,7 @@ def show(app: Application, config: SimulationConfig, preview: Preview, title: st
     seeds = app.queries.seeds(config)
     st.session_state.shown_run, st.session_state.shown_seeds = run, seeds
     active = any(not candidate.status.state.final for candidate in [run, *seeds] if candidate)
-    view = st.fragment(_view, run_every=POLL_SECONDS if active else None)
+    view = script_scheduler.polling_fragment(_view, POLL_SECONDS if active else None)
     view(app, config, preview, title, app.queries.runs_by_noise(config))
 
 

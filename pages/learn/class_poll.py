@@ -13,7 +13,7 @@ from engine.settings import Settings
 from pages.learn import classroom, histogram, navigation
 from pages.learn.lesson import Lesson
 from pages.learn.url_state import UrlState
-from pages.shared import address, session
+from pages.shared import address, script_scheduler, session
 from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
@@ -80,7 +80,9 @@ def controls(lesson: Lesson) -> None:
 def watch(state: UrlState, lesson: Lesson) -> None:
     """Show the guesses live and the button for the answer. Refreshes only while the poll is open."""
     current = tally(lesson)
-    st.fragment(_watch, run_every=POLL_SECONDS if current and current.is_open else None)(state, lesson, current)
+    script_scheduler.polling_fragment(_watch, POLL_SECONDS if current and current.is_open else None)(
+        state, lesson, current
+    )
 
 
 def _watch(state: UrlState, lesson: Lesson, before: Tally | None) -> None:

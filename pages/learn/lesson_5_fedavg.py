@@ -7,7 +7,7 @@ from plotly.subplots import make_subplots
 from engine.lessons import federated
 from engine.lessons.federated import CONDITIONS, DEVICES, ROUNDS, Round, Setting
 from pages.learn import guess_markers
-from pages.shared import address, palette, session
+from pages.shared import address, palette, script_scheduler, session
 from pages.shared.plotly_component import show as draw
 
 POLL_SECONDS = 1.0
@@ -22,7 +22,7 @@ def show() -> None:
         setting = _chosen()
     run = federated.live(setting, session.application().settings)
     with left:
-        st.fragment(_watch, run_every=None if run.poll().done else POLL_SECONDS)(setting)
+        script_scheduler.polling_fragment(_watch, None if run.poll().done else POLL_SECONDS)(setting)
 
 
 def _chosen() -> Setting:

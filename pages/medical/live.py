@@ -17,7 +17,7 @@ from engine.service import Application
 from engine.taggers import splits_of
 from pages.medical import charts, messages
 from pages.medical.data_flow_diagram import diagram
-from pages.shared import address, session, submitting, titles
+from pages.shared import address, script_scheduler, session, submitting, titles
 from pages.shared.plotly_component import show as show_chart
 
 POLL_SECONDS = 1.0
@@ -68,7 +68,7 @@ def show(app: Application) -> None:
             return
     both = [config, fedner_2020.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
-    st.fragment(_watch, run_every=POLL_SECONDS if _is_active(app, both) else None)(app, both)
+    script_scheduler.polling_fragment(_watch, POLL_SECONDS if _is_active(app, both) else None)(app, both)
 
 
 @st.cache_data(show_spinner="Comparing the silos' sentences …", max_entries=64)

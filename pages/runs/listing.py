@@ -15,7 +15,7 @@ from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.service import Application, Overview, table_export
 from pages.runs import actions, pagination
-from pages.shared import address, compare_selection, downloads, metrics, tables, titles
+from pages.shared import address, compare_selection, downloads, metrics, script_scheduler, tables, titles
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -34,7 +34,7 @@ def show(app: Application) -> None:
     Raises:
         StoreError: The database failed.
     """
-    st.fragment(_view, run_every=POLL_SECONDS if app.queries.has_active() else None)(app)
+    script_scheduler.polling_fragment(_view, POLL_SECONDS if app.queries.has_active() else None)(app)
     actions.show_dialog()
 
 

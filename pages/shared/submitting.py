@@ -10,7 +10,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
 from engine.service import Application, reproducibility
-from pages.shared import address, session, titles
+from pages.shared import address, script_scheduler, session, titles
 
 POLL_SECONDS = 2.0
 
@@ -115,7 +115,7 @@ def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, k
     ):
         _submit(app, chosen, again=True, unprotected=unprotected)
     active = _any_active(app.queries.repeated(done).values())
-    st.fragment(_progress, run_every=POLL_SECONDS if active else None)(app, done, active)
+    script_scheduler.polling_fragment(_progress, POLL_SECONDS if active else None)(app, done, active)
 
 
 def cancel(app: Application, *run_ids: str) -> None:

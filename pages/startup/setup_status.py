@@ -4,7 +4,7 @@ import streamlit as st
 
 from engine import setup_status
 from engine.setup_status import Progress
-from pages.shared import address
+from pages.shared import address, script_scheduler
 
 POLL_SECONDS = 2.0
 """Seconds between two refreshes of the progress bar."""
@@ -14,7 +14,7 @@ def show() -> None:
     """Show the progress or the errors above the page; show nothing and poll nothing if everything is installed."""
     progress = setup_status.look()
     if progress and progress.under_way:
-        st.fragment(_show_progress, run_every=POLL_SECONDS)()
+        script_scheduler.polling_fragment(_show_progress, POLL_SECONDS)()
     elif progress:
         for message in errors(progress):
             st.warning(address.plain(message), icon=":material/build:")

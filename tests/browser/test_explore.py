@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
-from engine import setup_status
+from engine import serve, setup_status
 from engine.setup_status import Progress
 from tests.browser.driving import (
     ROOT,
@@ -382,7 +382,7 @@ from pathlib import Path
 from typing import Literal
 from engine import setup_status as readiness
 readiness.FOLDER = Path(sys.argv.pop(1))
-runpy.run_module("pages.startup.server", run_name="__main__")
+runpy.run_module("streamlit", run_name="__main__")
 """
 """Streamlit's server with the test's set-up status."""
 
@@ -394,7 +394,7 @@ def dashboard_during_set_up(tmp_path, monkeypatch):
     port = free_port()
     options = [
         "run",
-        "app.py",
+        serve.SERVER,
         "--server.port",
         str(port),
         "--server.headless",

@@ -1,14 +1,30 @@
 """Scripts run a few at a time, user requests before polls, and a long script does not block others."""
 
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
-from streamlit.runtime.scriptrunner import ScriptRunner
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
+import streamlit as st
 
-from pages.startup import script_scheduler
-from pages.startup.script_scheduler import AT_ONCE, LONG_SECONDS, PATIENCE_SECONDS, ScriptScheduler
+from benchmarks.session_client import Session
+from benchmarks.sessions import answers
+from engine.settings import REPOSITORY
+from pages.shared import script_scheduler
+from pages.shared.script_scheduler import (
+    AT_ONCE,
+    COUNTED_SECONDS,
+    LONG_SECONDS,
+    MOST_POLLS_A_SECOND,
+    PATIENCE_SECONDS,
+    PollRate,
+    ScriptScheduler,
+)
+from tests.browser.driving import free_port
 
 
 class Script:
@@ -113,57 +129,165 @@ def test_failing_script_frees_its_slot(started_names):
     assert started_names == ["next"]
 
 
-def script_runner():
-    """Return a partial script runner of a session."""
-    runner = ScriptRunner.__new__(ScriptRunner)
-    runner._requests = ScriptRequests()
-    return runner
-
-
-def test_script_stopped_while_queued_does_not_run(monkeypatch, started_names):
-    """A user moves a widget while a poll waits: Streamlit stops the poll's script and starts another one."""
-    monkeypatch.setattr(
-        ScriptRunner, "_run_script", lambda self, rerun_data: started_names.append(rerun_data.query_string)
-    )
+def test_fragment_inside_a_script_does_not_wait_again(started_names):
     scheduler = ScriptScheduler(1)
-    monkeypatch.setattr(script_scheduler, "ScriptScheduler", lambda: scheduler)
-    script_scheduler.install()
-    before = Script(scheduler, started_names, "before")
-    wait_until(lambda: started_names == ["before"])
-    stopped, other = script_runner(), script_runner()
-    poll = RerunData(query_string="poll", is_auto_rerun=True)
-    waiting = [
-        threading.Thread(target=stopped._run_script, args=(poll,)),
-        threading.Thread(target=other._run_script, args=(RerunData(query_string="moved"),)),
-    ]
-    for thread in waiting:
-        thread.start()
-    wait_until(lambda: len(scheduler._asked) + len(scheduler._polls) == 2)
-    stopped._requests.request_stop()
-    before.end()
-    for thread in waiting:
-        thread.join()
-    assert started_names == ["before", "moved"]
+    with scheduler.turn(poll=False) as outer, scheduler.turn(poll=True) as inner:
+        assert (outer, inner) == (True, False)
+    assert not scheduler._running
+    Script(scheduler, started_names, "next").end()
+    assert started_names == ["next"]
 
 
-def test_installed_scheduler_limits_concurrent_scripts(monkeypatch):
-    running, maximum, ended = [], [0], []
+def rate_of(number_of_sessions, intervals, seconds=120):
+    """Return a poll rate after a time in which sessions poll at their intervals, and its clock."""
+    now = [0.0]
+    rate = PollRate(lambda: now[0])
+    polls = sorted(
+        (start / number_of_sessions * interval + turn * interval, interval)
+        for start, interval in zip(range(number_of_sessions), itertools.cycle(intervals), strict=False)
+        for turn in range(int(seconds / interval) + 1)
+    )
+    for at, interval in polls:
+        if at <= seconds:
+            now[0] = at
+            rate.record(interval)
+            rate.interval(1.0)
+    return rate, now
 
-    def run(self, rerun_data):
-        running.append(rerun_data)
-        maximum[0] = max(maximum[0], len(running))
-        time.sleep(0.002)
-        running.remove(rerun_data)
-        ended.append(rerun_data)
 
-    monkeypatch.setattr(ScriptRunner, "_run_script", run)
-    script_scheduler.install()
-    runner = script_runner()
-    requests = [RerunData(query_string=str(number), is_auto_rerun=number % 2 == 0) for number in range(40)]
-    threads = [threading.Thread(target=runner._run_script, args=(each,)) for each in requests]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(ended) == len(requests)
-    assert maximum[0] == AT_ONCE
+def test_few_sessions_poll_at_their_own_interval():
+    rate, _ = rate_of(9, [1.0])
+    assert (rate.interval(1.0), rate.interval(2.0)) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("intervals", [[1.0], [6.0], [1.0, 3.0, 6.0]])
+def test_many_sessions_together_poll_at_the_maximum_rate(intervals):
+    rate, _ = rate_of(60, intervals)
+    assert 60 / rate.interval(1.0) == pytest.approx(MOST_POLLS_A_SECOND, rel=0.15)
+
+
+def test_sessions_that_ended_do_not_count():
+    rate, now = rate_of(60, [1.0])
+    assert rate.interval(1.0) > 5
+    now[0] += COUNTED_SECONDS + 1
+    assert rate.interval(1.0) == 1.0
+
+
+def test_poll_reruns_the_page_once_its_interval_no_longer_fits(monkeypatch):
+    intervals, drawn, reruns = [], [], []
+    rate, now = rate_of(60, [1.0])
+    monkeypatch.setattr(script_scheduler, "_POLL_RATE", rate)
+    monkeypatch.setattr(st, "fragment", lambda function, run_every: intervals.append(run_every) or function)
+    monkeypatch.setattr(st, "rerun", lambda: reruns.append(now[0]))
+    poll = script_scheduler.polling_fragment(drawn.append, 1.0)
+    assert intervals == [pytest.approx(6.0, rel=0.15)]
+    poll("fits")
+    assert (drawn, reruns) == (["fits"], [])
+    now[0] += COUNTED_SECONDS + 1
+    with script_scheduler.turn(poll=False):
+        poll("in the whole page")
+    assert reruns == []
+    poll("no longer fits")
+    assert (drawn[1:], reruns) == (["in the whole page", "no longer fits"], [now[0]])
+    script_scheduler.polling_fragment(drawn.append, None)("at a request")
+    assert (intervals[1:], len(reruns)) == ([None], 1)
+
+
+def test_every_polling_fragment_waits_for_its_turn():
+    pages = (REPOSITORY / "pages").rglob("*.py")
+    assert [path.stem for path in pages if "run_every" in path.read_text()] == ["script_scheduler"]
+
+
+APP = """
+import time
+from pathlib import Path
+
+import streamlit as st
+
+from pages.shared import script_scheduler
+
+folder = Path({folder!r})
+script_scheduler.LONG_SECONDS = script_scheduler.PATIENCE_SECONDS = 600.0
+
+
+def log(text):
+    with (folder / "log").open("a") as file:
+        file.write(text + "\\n")
+
+
+def view(value):
+    st.write(value)
+    log(f"view {{value}}")
+
+
+value = st.select_slider("value", ["1", "2", "3"])
+log(f"asked {{value}}")
+with script_scheduler.turn(poll=False):
+    st.write(value)
+    log(f"drawn {{value}}")
+    if "hold" in st.query_params:
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+    else:
+        script_scheduler.polling_fragment(view, 0.1)(value)
+"""
+"""A page that logs what it draws, and with ``?hold`` keeps its turn until the file ``go`` exists."""
+
+
+async def until(condition):
+    """Wait until the condition holds."""
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+async def drawn_while_two_scripts_hold_their_turns(address, folder):
+    """Move a slider twice while the session waits for its turn; return the log since then and the faults."""
+
+    def log():
+        return (folder / "log").read_text().split("\n")[:-1]
+
+    async with Session(address) as session:
+        await until(lambda: log().count("view 1") >= 3)
+        holding = [asyncio.create_task(Session(f"{address}/?hold=1").__aenter__()) for _ in range(AT_ONCE)]
+        await until(lambda: log().count("drawn 1") == 1 + AT_ONCE)
+        polls = session.polls
+        await until(lambda: session.polls >= polls + 3)  # one of them waits for its turn now
+        before = len(log())
+        moves = [asyncio.create_task(session.slide("value", "2"))]
+        await until(lambda: "asked 2" in log())
+        moves.append(asyncio.create_task(session.slide("value", "3")))
+        await until(lambda: "asked 3" in log())
+        drawn = [line for line in log()[before:] if not line.startswith("asked")]
+        (folder / "go").touch()
+        await asyncio.gather(*moves)
+        await until(lambda: log().count("view 3") >= 3)
+        others = [await other for other in holding]
+        for other in others:
+            await other.__aexit__(None, None, None)
+        return drawn, log()[before:], [*session.faults, *(fault for other in others for fault in other.faults)]
+
+
+def test_script_stopped_while_it_waits_draws_nothing(tmp_path):
+    """A user moves a widget while a script or a poll waits: Streamlit stops that one and starts another."""
+    (tmp_path / "app.py").write_text(APP.format(folder=str(tmp_path)))
+    port = free_port()
+    options = ["--server.port", str(port), "--server.headless", "true", "--server.address", "localhost"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", "run", str(tmp_path / "app.py"), *options],
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    try:
+        address = f"http://localhost:{port}"
+        wait_until(lambda: server.poll() is not None or answers(f"{address}/_stcore/health"))
+        drawn, later, faults = asyncio.run(
+            asyncio.wait_for(drawn_while_two_scripts_hold_their_turns(address, tmp_path), 120)
+        )
+    finally:
+        server.terminate()
+        server.wait(30)
+    assert faults == []
+    assert drawn == []
+    assert "asked 2" in later
+    assert not {"drawn 2", "view 1", "view 2"} & set(later)
+    assert later.count("drawn 3") == 1

@@ -13,6 +13,7 @@ import pytest
 from engine.cluster import supervisor
 from engine.records import RunState
 from engine.reports.cli_command import command_line
+from engine.serve import SERVER
 from tests.browser.driving import answers, free_port, wait_for
 from tests.engine.reliability.disturbed import CONFIGS, ROOT, Watch, alone
 
@@ -52,9 +53,7 @@ class Dashboard:
         wait_for(lambda: answers(self.address), MOST_SECONDS)
         wait_for(lambda: self.process.pid in supervisor.ClusterFiles(settings).living_owners(), MOST_SECONDS)
         wait_for(supervisor.ClusterFiles(settings).process, MOST_SECONDS)
-        (self.server,) = (
-            child for child in self.process.children() if "pages.startup.server" in " ".join(child.cmdline())
-        )
+        (self.server,) = (child for child in self.process.children() if SERVER in child.cmdline())
 
     def end(self) -> None:
         """Send SIGINT, and kill processes that do not end."""
