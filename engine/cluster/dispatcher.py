@@ -16,12 +16,13 @@ from typing import Any
 
 import psutil
 
-from engine import setup_status
+from engine import file_access, setup_status
 from engine.cluster.supervisor import ClusterFiles
 from engine.errors import EpsilonError, StoreError
 from engine.hardware import lower_priority, processor
 from engine.records import RunState
 from engine.settings import Settings
+from engine.store import noise_keys
 from engine.store.run_store import RunStore, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
@@ -73,7 +74,10 @@ log = logging.getLogger("epsilon.cluster")
 def main() -> int:
     """Dispatch runs until the owners have ended, the cluster is idle, or SIGTERM arrives; return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    file_access.protect_process()
     settings = Settings.from_environment()
+    if problem := file_access.correct(settings.home):
+        log.warning("%s", problem)
     files = ClusterFiles(settings)
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -156,6 +160,7 @@ class Dispatcher:
         self.settings, self._ring = settings, ring
         self.store = RunStore(settings.store_url)
         stack.callback(self.store.close)
+        noise_keys.sweep(settings, self.store.status)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
         if settings.scheduler:
             self._client = remote_workers.connect(settings)
@@ -204,6 +209,7 @@ class Dispatcher:
                 if future.done():  # type: ignore[attr-defined]
                     if future.status == "error":  # type: ignore[attr-defined]
                         self.store.fail(run_id, ENDED_AGAIN)
+                        noise_keys.sweep(self.settings, self.store.status)
                     del self._given[run_id]
             waiting = self.store.unfinished()
             self._update_heartbeats(waiting)

@@ -168,6 +168,8 @@ def travelled(last: FederatedRound) -> str:
         names = ", ".join(str(client + 1) for client in last.failed)
         failed = f" Excluded from the last round, since their weights were not finite: client {names}."
     drift = f" (root mean square of their L2 distances from the mean: {last.drift:.3g})" if last.update_norms else ""
+    if last.clients is None or last.bytes_down is None or last.bytes_up is None:
+        return f"Round {last.round:,} of {last.rounds:,}. Who takes part is secret, so the records do not name them."
     return (
         f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "
         f"clients{drift}. Sent so far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} to the "
@@ -279,7 +281,7 @@ def check_label(check: NoiseCheck) -> str:
     """Return the label of the noise check, in Markdown."""
     if check.failed:
         return ":red[Noise check failed]"
-    return "Noise not measurable" if check.noise_std is None else ":green[Noise check passed]"
+    return "Noise not measurable" if not check.measurable else ":green[Noise check passed]"
 
 
 def check_paragraphs(check: NoiseCheck) -> list[str]:
@@ -291,11 +293,9 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         "step.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
-    if check.noise_std is None:
-        paragraphs.append(
-            "The noise of this run is smaller than the rounding of the weights, so it cannot be measured. Clipping and "
-            "sampling were measured."
-        )
+    if not check.measurable:
+        hidden = "The noise is smaller than the rounding of the weights, so only clipping and sampling were measured."
+        paragraphs.append(hidden)
     if check.failed:
         paragraphs.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):

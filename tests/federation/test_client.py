@@ -1,13 +1,14 @@
 """Clients and server of a federation, called in turn: results equal the simulation's."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
 import pytest
 
 from engine.config import SimulationConfig
-from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
+from engine.errors import BudgetExceeded, CorpusError, StoreError, TrainingFailed
 from engine.federated.client_update import clip
 from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
@@ -106,6 +107,30 @@ def test_noise_checks_of_all_clients_and_rounds_share_one_false_alarm_rate(tmp_p
     assert watch.verdicts == 200
 
 
+def test_measurements_are_sealed_until_the_run_ends_and_then_destroyed(tmp_path, settings):
+    client = Client(agreement(tmp_path, noise_source="system"), settings)
+    start = prepare(client.config, settings).run.weights.copy()
+    client.train(start, 0)
+    folder = client.agreement.client / client.run
+    saved, key = folder / "check.npz", folder / "check.key"
+    state = client._monitor(client.holding.shared).state
+    assert state["steps"][0] == client.plan.rounds[0][0].steps
+    for name in ("squares", "times"):
+        assert state[name][:8].tobytes() not in saved.read_bytes()
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+    content = saved.read_bytes()
+    for broken in (content[:-1] + bytes([content[-1] ^ 1]), content.replace(client.run.encode(), b"0" * 16)):
+        saved.write_bytes(broken)
+        with pytest.raises(StoreError, match="cannot be read"):
+            client._monitor(client.holding.shared)
+    np.savez(saved, **state)  # in the clear, by an earlier version
+    assert client._monitor(client.holding.shared).state["steps"] == state["steps"]
+    client.train(start, 1)
+    assert not saved.exists()
+    assert not key.exists()
+    assert json.loads((folder / "check.json").read_bytes()) == {"faults": []}
+
+
 def test_unknown_tag_in_own_data_is_rejected(tmp_path, settings):
     data = tmp_path / "own.conll"
     data.write_text("Oslo\tB-PLANET\n\n" * 20)
@@ -150,8 +175,13 @@ def test_missing_noise_blocks_the_update(tmp_path, settings, monkeypatch):
 
     monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
     client = Client(agreement(tmp_path), settings)
+    weights = np.zeros(client.holding.shared, dtype=np.float32)
     with pytest.raises(TrainingFailed, match="noise check failed"):
-        client.train(np.zeros(client.holding.shared, dtype=np.float32), 0)
+        client.train(weights, 0)
+    assert [path.name for path in (client.agreement.client / client.run).iterdir()] == ["check.json"]
+    monkeypatch.undo()
+    with pytest.raises(TrainingFailed, match="failed before"):
+        Client(agreement(tmp_path), settings).train(weights, 1)
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])

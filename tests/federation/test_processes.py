@@ -21,6 +21,7 @@ from engine.simulation.setup import prepare
 from federation.keys import make_server_keys
 from federation.ledger import Ledger
 from tests.conftest import share
+from tests.engine.test_file_access import accessible
 from tests.federation.parties import ROOT, Parties, free_ports
 
 FIELDS = {
@@ -130,6 +131,11 @@ def test_saved_model_has_its_epsilon(finished):
     assert model.epsilon == math.inf
 
 
+def test_files_of_each_party_belong_to_their_owner(finished):
+    for name in ("server", "hospital-1", "hospital-2", "hospital-3"):
+        assert not accessible(finished.folder / name)
+
+
 def test_clients_install_no_code_from_the_server(finished):
     for number in (1, 2, 3):
         assert not list((finished.folder / f"hospital-{number}" / "flower").rglob("*.py"))
@@ -211,3 +217,25 @@ print(shares([1, 2, 3], [3]), shares([1], [2, 3]))
 def test_invalid_server_messages_are_refused(python):
     made = subprocess.run([python, "-c", VALIDATION], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made.splitlines() == ["passed passed", "refused refused refused", "refused refused"]
+
+
+FAILURE = """
+from flwr.common import FitIns, ndarrays_to_parameters
+import numpy as np
+from engine.errors import CorpusError
+from federation import client
+from federation.flower.client_app import _TrainingClient
+def fail(agreement, settings):
+    raise CorpusError("data has the unknown tag B-PLANET")
+client.Client = fail
+try:
+    _TrainingClient(None).fit(FitIns(ndarrays_to_parameters([np.zeros(3)]), {"round": 0}))
+except Exception as error:
+    print(type(error).__name__, "B-PLANET" in str(error), "B-PLANET" in str(error.__cause__))
+"""
+
+
+def test_server_gets_no_reason_of_a_failure(python):
+    """Flower sends the text of an exception to the server; the client's log has its cause too."""
+    made = subprocess.run([python, "-c", FAILURE], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert made.split() == ["TrainingFailed", "False", "True"]

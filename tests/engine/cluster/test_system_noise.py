@@ -10,21 +10,25 @@ import stat
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 
 from engine import corpus
 from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
-from engine.records import Run, RunState
+from engine.records import RoundRecord, Run, RunState
 from engine.records.assumption_texts import SEEDED, SYSTEM
 from engine.seeds import Secrets
 from engine.service import Application
 from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
 from engine.store.run_store import RunStore
+from engine.store.schema import runs
 from engine.training.checkpoint import Checkpoint
+from engine.training.model import Model
 from tests.engine.factories import provenance, record
+from tests.engine.training.test_checkpoint import unsealed
 
 CONFIG = SimulationConfig(
     data_fraction=0.05,
@@ -37,6 +41,13 @@ SEEDED_TWIN = dataclasses.replace(CONFIG, privacy=dataclasses.replace(CONFIG.pri
 
 def timeless(records):
     return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+
+def trained(settings, config=CONFIG, **more) -> tuple[list[RoundRecord], bytes]:
+    """Return the records of a run without times, and its weights."""
+    models: list[Model] = []
+    records = timeless(simulate(config, settings, on_model=models.append, **more))
+    return records, models[0].weights.tobytes()
 
 
 class Killed(BaseException):
@@ -66,13 +77,14 @@ class Home:
             stop: Interrupts the run.
             saved: Whether the checkpoint of the last record is saved too.
         """
-        save, count = Checkpoint.save, []
+        save, count, keys = Checkpoint.save, [], []
 
-        def interrupted(self: Checkpoint, path) -> None:
-            count.append(self)
+        def interrupted(found: Checkpoint, *arguments) -> None:
+            count.append(found)
             if saved or len(count) < records:
-                save(self, path)
+                save(found, *arguments)
             if len(count) == records:
+                keys.append(self.keys.read_bytes())
                 stop()
 
         with self._patch.context() as patch:
@@ -80,10 +92,13 @@ class Home:
             self.runs.runs.submit(CONFIG)
             with contextlib.suppress(Killed):
                 compute(self.id, self.settings, "here")
-        return self.keys.read_bytes()
+        return keys[0]
 
-    def undisturbed(self, keys: bytes):
-        return timeless(simulate(CONFIG, self.settings, secrets=Secrets(keys)))
+    def refuse_unless_undisturbed(self, run: Run, keys: bytes) -> None:
+        """Compare a finished run with one that was not interrupted."""
+        records, weights = trained(self.settings, secrets=Secrets(keys))
+        assert timeless(run.records) == records
+        assert Model.load(self.settings.artefacts.get(paths.model_name(self.id))).weights.tobytes() == weights
 
 
 @pytest.fixture
@@ -104,9 +119,8 @@ def test_noise_source_is_ignored_without_noise():
 
 
 def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_settings):
-    first, second = (list(simulate(CONFIG, trained_settings)) for _ in range(2))
-    assert first[-1].loss != second[-1].loss
-    assert first[-1].examples_seen != second[-1].examples_seen or first[3].loss != second[3].loss
+    (first, weights), (second, others) = (trained(trained_settings) for _ in range(2))
+    assert weights != others
     for records in (first, second):
         assert records[-1].noise_check.passed
         assert SYSTEM in records[-1].privacy.assumptions
@@ -119,11 +133,9 @@ def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_se
 
 def test_a_resumed_run_repeats_its_noise_with_its_secrets_only(trained_settings):
     secrets, kept = Secrets.drawn(), []
-    whole = timeless(simulate(CONFIG, trained_settings, secrets=secrets, on_checkpoint=kept.append))
-    rest = timeless(simulate(CONFIG, trained_settings, secrets=secrets, resume=kept[3]))
-    assert rest == whole[4:]
-    others = timeless(simulate(CONFIG, trained_settings, secrets=Secrets.drawn(), resume=kept[3]))
-    assert others != whole[4:]
+    whole, weights = trained(trained_settings, secrets=secrets, on_checkpoint=kept.append)
+    assert trained(trained_settings, secrets=secrets, resume=kept[3]) == (whole[4:], weights)
+    assert trained(trained_settings, secrets=Secrets.drawn(), resume=kept[3])[1] != weights
 
 
 class TestWorker:
@@ -140,7 +152,7 @@ class TestWorker:
         assert stat.S_IMODE(home.keys.stat().st_mode) == 0o600
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
         assert not home.keys.exists()
 
     @pytest.mark.parametrize("records", [1, 3])
@@ -149,15 +161,78 @@ class TestWorker:
         assert len(home.runs.queries.rounds(home.id)) == records
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
 
-    def test_a_cancelled_run_resumes_with_its_keys(self, home):
-        keys = home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
-        assert home.runs.queries.status(home.id).state == RunState.CANCELLED
-        assert home.keys.read_bytes() == keys
+    def test_cancelling_destroys_keys_and_checkpoint_and_is_final(self, home):
+        home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
+        assert not list(home.checkpoint.parent.iterdir())
+        before = home.runs.queries.get(home.id)
+        assert before.status.state == RunState.CANCELLED
+        for submit in (
+            home.runs.runs.submit,
+            home.runs.runs.resubmit,
+            lambda config: home.runs.runs.submit_all([config]),
+        ):
+            with pytest.raises(InvalidConfig, match=r"destroyed when it ended \(cancelled\).*another seed"):
+                submit(CONFIG)
+        assert home.runs.queries.get(home.id) == before
+        assert len(before.records) == 3
+
+    def test_cancelling_a_run_without_worker_destroys_its_keys_too(self, home):
+        home.interrupt(3, kill)
+        assert home.keys.exists()
+        home.runs.runs.cancel(home.id)
+        assert not list(home.checkpoint.parent.iterdir())
+
+    def test_a_run_cancelled_before_its_first_record_starts_again_with_new_keys(self, home):
+        home.runs.runs.submit(CONFIG)
+        home.runs.runs.cancel(home.id)
+        assert home.compute().status.state == RunState.DONE
+
+    def test_failure_destroys_keys_and_checkpoint(self, home, monkeypatch):
+        def fail() -> None:
+            raise StoreError("The disk is full.")
+
+        home.interrupt(3, fail)
+        assert home.runs.queries.status(home.id).state == RunState.FAILED
+        assert not list(home.checkpoint.parent.iterdir())
+        with pytest.raises(InvalidConfig, match="failed"):
+            home.runs.runs.submit(CONFIG)
+
+    def test_unexpected_error_quotes_no_private_value(self, home, caplog):
+        name = "Ada Lovelace"
+
+        def fail() -> None:
+            raise KeyError(name)
+
+        home.interrupt(1, fail)
+        error = home.runs.queries.status(home.id).error
+        assert all(part in error for part in ("KeyError", "withheld", "log"))
+        assert "in fail" in caplog.text
+        assert "Lovelace" not in caplog.text + error
+
+    @pytest.mark.parametrize("end", [RunState.DONE, RunState.FAILED, RunState.CANCELLED])
+    def test_the_next_cluster_destroys_keys_that_an_ended_run_left(self, home, end):
+        """A run that crashed its workers, or that another machine cancelled, could not destroy its own."""
+        home.interrupt(3, kill)
+        store = RunStore(home.settings.store_url)
+        with store.begin() as connection:
+            connection.execute(update(runs).values(state=end))
+        (home.keys.parent / "of-another-database.key").write_bytes(bytes(32))
+        noise_keys.sweep(home.settings, store.status)
+        store.close()
+        assert [path.name for path in home.checkpoint.parent.iterdir()] == ["of-another-database.key"]
+
+    def test_unsealed_checkpoint_of_an_earlier_version_is_sealed_and_overwritten(self, home):
+        keys = home.interrupt(3, kill)
+        kept = Checkpoint.load(home.checkpoint, home.id, Secrets(keys))
+        home.checkpoint.write_bytes(unsealed(kept))
+        other = home.settings.home / "the same file"
+        other.hardlink_to(home.checkpoint)
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
+        assert not any(other.read_bytes())
 
     @pytest.mark.parametrize(
         ("damage", "message"),
@@ -170,17 +245,17 @@ class TestWorker:
     )
     def test_a_run_without_its_keys_fails_and_keeps_its_records(self, home, damage, message):
         home.interrupt(3, kill)
-        before, saved = home.runs.queries.rounds(home.id), home.checkpoint.read_bytes()
+        before = home.runs.queries.rounds(home.id)
         damage(home.keys)
         run = home.compute()
         assert run.status.state == RunState.FAILED
         assert message in run.status.error
         assert "\n" not in run.status.error
         assert run.records == before
-        assert home.checkpoint.read_bytes() == saved
+        assert not list(home.checkpoint.parent.iterdir())
 
     def test_deleting_a_run_destroys_its_keys(self, home):
-        home.interrupt(2, lambda: home.runs.runs.cancel(home.id))
+        home.interrupt(2, kill)
         assert home.keys.exists()
         home.runs.runs.delete(home.id)
         assert not list(home.checkpoint.parent.iterdir())
@@ -224,15 +299,15 @@ class TestKeyFile:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "run.key").stat().st_mode) == 0o600
 
-    def test_destroy_overwrites_the_key_file(self, tmp_path):
+    def test_destroy_overwrites_the_key_file(self, settings):
         """A hard link to the file shows its last content."""
-        path, other = tmp_path / "run.key", tmp_path / "other"
+        path, other = paths.key_path(settings, "run"), settings.home / "other"
         noise_keys.secrets_for(path, begun=False)
         other.hardlink_to(path)
-        noise_keys.destroy(path)
+        noise_keys.destroy(settings, "run")
         assert not path.exists()
         assert other.read_bytes() == bytes(32)
-        noise_keys.destroy(path)  # no error for a missing file
+        noise_keys.destroy(settings, "run")  # no error for a missing file
 
     def test_an_unwritable_key_file_raises_store_error(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
