@@ -10,12 +10,10 @@ import logging
 import streamlit as st
 from starlette.middleware import Middleware
 
-from engine import file_access
 from engine.settings import REPOSITORY
 from pages.startup import metrics_endpoint
 from pages.startup.security_headers import Guard
 
-file_access.protect_process()
 logging.disable(logging.WARNING)  # Streamlit warns about a call outside of a session
 st.navigation([st.Page(lambda: None, title="No page", url_path="none")])
 logging.disable(logging.NOTSET)
