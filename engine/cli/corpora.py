@@ -58,7 +58,7 @@ def upload(
         raise CorpusError(f"{file} cannot be read: {error.strerror}") from error
     app = Application.from_environment()
     name, summary = app.corpora.add(file.name, data, types=types, undeclared=undeclared)
-    text = " ".join(filter(None, [f"{name}: {summary.text}", sharing_text(app.budgets.accounts.sharing(name))]))
+    text = "\n".join(filter(None, [f"{name}: {summary.text}", sharing_text(app.budgets.accounts.sharing(name))]))
     write(as_json, {"name": name} | asdict(summary), text)
 
 

@@ -1,9 +1,11 @@
 """Checks before a command trains in the foreground, without a run in the store."""
 
+from contextlib import suppress
+
 import typer
 
 from engine.config import SimulationConfig
-from engine.errors import InvalidConfig
+from engine.errors import CorpusError, InvalidConfig
 from engine.records.assumption_texts import UNDECLARED_TYPES
 from engine.service import Application
 
@@ -13,8 +15,9 @@ def warn_of_corpus(config: SimulationConfig) -> None:
     queries = Application.from_environment().queries
     for warning in queries.overlap(config).warnings:
         typer.echo(warning, err=True)
-    if config.privacy.private and not queries.corpus(config).declared:
-        typer.echo(f"{UNDECLARED_TYPES} See docs/cli.md, Corpora.", err=True)
+    with suppress(CorpusError):  # the command itself reports a corpus that cannot be read
+        if config.privacy.private and not queries.corpus(config).declared:
+            typer.echo(f"{UNDECLARED_TYPES} See docs/cli.md, Corpora.", err=True)
 
 
 def charge_budget(config: SimulationConfig, *, unprotected: bool) -> None:

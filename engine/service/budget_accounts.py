@@ -38,7 +38,7 @@ def shared_text(account: Account) -> str:
     """Return why a run draws on a budget of another corpus; empty for its own."""
     if not account.shared_by:
         return ""
-    return f"{account.shared_by} shares {account.shared:,} sentences with {account.name}: "
+    return f"{account.shared_by} shares {account.shared:,} sentences with {account.name}. "
 
 
 def sharing_text(accounts: Iterable[Account]) -> str:

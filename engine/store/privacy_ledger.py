@@ -37,7 +37,9 @@ OTHER_CLIENTS = (
     "earlier charges protect other clients than this run's, which share sentences with several of them, so that the "
     "charges cannot be composed: partition the corpus as before (partition, clients, data fraction, seed)"
 )
-UNPROTECTED = "To run it anyway, accept an unprotected access (--unprotected), after which the total no longer holds"
+UNPROTECTED = (
+    "To run it anyway, accept an unprotected access (in the shell: --unprotected). The total then no longer holds"
+)
 FAILED_CHECK = "failed its noise check: no privacy guarantee"
 """Description of an unprotected access by a run that also keeps its charge."""
 _FINAL = ("done", "failed", "cancelled")

@@ -46,8 +46,8 @@ def upload(app: Application) -> None:
             _inspect(app, file.name, file.getvalue())
         if file is not None and state.get(_FOUND):
             _declare(app, file.name, file.getvalue(), state[_FOUND])
-        if file is not None and (problem := state.get(_REFUSED)):
-            st.error(address.plain(problem), icon=":material/error:")
+        elif file is not None:
+            _show_problem()
     imported: tuple[str, ImportSummary] | None = state.get(_READ)
     if imported and imported[0] == state.corpus:
         st.success(address.plain(f"Imported {imported[1].text}"), icon=":material/task_alt:")
@@ -74,13 +74,23 @@ def _declare(app: Application, filename: str, data: bytes, found: ImportSummary)
         "that you would not list without the sentences, and add those that could occur."
     )
     undeclared = st.radio("Mentions of other types", UNDECLARED, format_func=_TREATMENTS.__getitem__, key=_OTHERS)
-    if not st.button("Add corpus", type="primary", icon=":material/add:", key="add_corpus"):
-        return
-    added = _attempt(data, lambda tell: app.corpora.add(filename, data, tell, types=types, undeclared=undeclared))
-    if added:
-        state = st.session_state
-        state[_NEXT], state[_READ], state[_FOUND] = added[0], added, None
-        st.rerun()
+    above = st.container()  # below the button, an error would need scrolling
+    if st.button("Add corpus", type="primary", icon=":material/add:", key="add_corpus"):
+        with above:
+            added = _attempt(
+                data, lambda tell: app.corpora.add(filename, data, tell, types=types, undeclared=undeclared)
+            )
+        if added:
+            state = st.session_state
+            state[_NEXT], state[_READ], state[_FOUND] = added[0], added, None
+            st.rerun()
+    with above:
+        _show_problem()
+
+
+def _show_problem() -> None:
+    if problem := st.session_state.get(_REFUSED):
+        st.error(address.plain(problem), icon=":material/error:")
 
 
 def _attempt(data: bytes, action: Callable[[Callable[[str], None]], _T]) -> _T | None:
@@ -88,11 +98,13 @@ def _attempt(data: bytes, action: Callable[[Callable[[str], None]], _T]) -> _T |
     st.session_state[_REFUSED] = None
     with st.status(f"Reading {len(data) / 1e6:.1f} MB …") as status:
         try:
-            return action(lambda stage: status.update(label=f"{stage} …"))
+            result = action(lambda stage: status.update(label=f"{stage} …"))
         except EpsilonError as error:
             st.session_state[_REFUSED] = str(error)
             status.update(label="The upload failed.", state="error")
             return None
+        status.update(label="The file was read.", state="complete")
+        return result
 
 
 def manage(app: Application, info: CorpusInfo) -> None:

@@ -346,6 +346,10 @@ def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     wait_for(refused.is_visible)  # with the popover still open
     assert "corpus=my" not in address(page)
     page.set_input_files("input[type=file]", notes)
+    types = page.get_by_role("textbox", name="Entity types, which become public")
+    wait_for(types.is_visible)
+    assert types.input_value() == "PER"
+    page.get_by_role("button", name="Add corpus").click()
     wait_for(lambda: "corpus=my-case-notes" in address(page))
     wait_for(lambda: "privacy cost: ε" in answer(page))
     read = page.get_by_text(

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.proto.RootContainer_pb2 import RootContainer
 
 from engine import corpus
+from engine.cluster import supervisor
 from engine.config import MINILM, PrivacyConfig, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
 from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
@@ -120,6 +121,37 @@ def test_link_to_silos_shows_a_row_for_each(page, trained_settings, tmp_path):
     test.selectbox(key="corpus").select("synthetic").run()
     assert not test.exception
     assert "silos" not in texts(test.caption)
+
+
+def test_run_without_noise_on_a_budget_needs_a_checkbox(page, trained_settings, monkeypatch):
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
+    app = Application(trained_settings)
+    app.budgets.set_total("synthetic", 2.0)
+    config = with_noise(SimulationConfig(seed=7), 0.0)
+    test = page(settings=trained_settings, **address.write(config))
+    assert "accept an unprotected access" in texts(test.caption)
+    test.button(key="run").click().run()
+    assert "no privacy guarantee" in texts(test.error)
+    assert app.queries.find(config) is None
+    test.checkbox(key="unprotected").check().run()
+    test.button(key="run").click().run()
+    assert not test.error
+    assert app.queries.find(config).status.state == RunState.QUEUED
+    assert not app.budgets.state("synthetic").holds
+    test = page(settings=trained_settings, **address.write(with_noise(config, 8.0)))
+    assert "The total of synthetic no longer holds" in texts(test.caption)
+    assert "unprotected" not in [each.key for each in test.checkbox]
+    app.close()
+
+
+def test_undeclared_entity_types_are_not_claimed(page, trained_settings):
+    corpora = trained_settings.home / "corpora"
+    corpora.mkdir()
+    (corpora / "my-old.conll").write_text("".join(f"Ada B-PER\nsings O\n{n} O\n\n" for n in range(40)))
+    fields = {"corpus": "my-old", "batch_size": "4", "epochs": "1", "noise_multiplier": "4"}
+    assert "entity types: not claimed" in texts(page(settings=trained_settings, **fields).caption)
+    (corpora / "my-old.conll").write_text("# entity types: PER\n" + (corpora / "my-old.conll").read_text())
+    assert "not claimed" not in texts(page(settings=trained_settings, **fields).caption)
 
 
 class TestMissingSiloCorpora:
