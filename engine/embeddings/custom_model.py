@@ -21,6 +21,8 @@ from engine.settings import Settings
 VARIABLE = "EPSILON_LANGUAGE_MODEL"
 SMALLEST = 128
 """Fewest dimensions of a layer: this many are used of each (``features.KEPT``)."""
+LANES = 16
+"""Divisor of a layer's size, by which it is summed: one vector of the widest processors."""
 MOST_PIECES = 510
 """Largest number of pieces of a sentence that are read together."""
 _WEIGHTS, _CONFIG, _TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
@@ -43,6 +45,30 @@ _RANGES = {
 _EXPECTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of an encoder.
+
+    Attributes:
+        kind: "bert" or "mpnet".
+        layers: Number of layers.
+        size: Dimensions of a layer.
+        heads: Attention heads of a layer.
+        epsilon: Added to the variance in layer normalisation.
+    """
+
+    kind: str
+    layers: int
+    size: int
+    heads: int
+    epsilon: float
+
+    @property
+    def first_position(self) -> int:
+        """Row of the position embeddings of the first piece: MPNet's follow the row of its padding piece, 1."""
+        return 2 if self.kind == "mpnet" else 0
+
+
 @dataclass(frozen=True)
 class OwnModel:
     """A folder with a model.
@@ -50,27 +76,21 @@ class OwnModel:
     Attributes:
         folder: The folder.
         label: Its name in configurations.
-        layers: Number of transformer layers.
-        size: Dimensions of a layer.
-        heads: Attention heads of a layer.
+        shape: Its sizes.
         places: Pieces of a sentence that are read together, without [CLS] and [SEP].
         vocabulary: Number of word pieces.
-        epsilon: Added to the variance in layer normalisation.
     """
 
     folder: Path
     label: str
-    layers: int
-    size: int
-    heads: int
+    shape: Shape
     places: int
     vocabulary: int
-    epsilon: float
 
     @property
     def used_layers(self) -> tuple[int, int]:
         """The layer at two thirds of the depth, and the last one: of six layers 4 and 6, as for MiniLM."""
-        return round(2 * self.layers / 3), self.layers
+        return round(2 * self.shape.layers / 3), self.shape.layers
 
 
 class OwnInContext:
@@ -175,12 +195,15 @@ def _read(folder: Path, files: tuple[tuple[str, int, int], ...]) -> OwnModel:
     return OwnModel(
         folder=folder,
         label=f"bert-{layers}x{size}-{_checksum(folder, [name for name, *_ in files])[:16]}",
-        layers=layers,
-        size=size,
-        heads=shape["num_attention_heads"],
+        shape=Shape(
+            kind=shape["model_type"],
+            layers=layers,
+            size=size,
+            heads=shape["num_attention_heads"],
+            epsilon=shape["layer_norm_eps"],
+        ),
         places=min(MOST_PIECES, shape["max_position_embeddings"] - 2),
         vocabulary=shape["vocab_size"],
-        epsilon=shape["layer_norm_eps"],
     )
 
 
@@ -225,10 +248,12 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
             f"{_CONFIG} has hidden_size={found['hidden_size']}, expected a multiple of "
             f"num_attention_heads={found['num_attention_heads']}"
         )
+    if found["hidden_size"] % LANES:
+        raise ValueError(f"{_CONFIG} has hidden_size={found['hidden_size']}, expected a multiple of {LANES}")
     epsilon = config.get("layer_norm_eps", 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 0.01:
         raise ValueError(f"{_CONFIG} has layer_norm_eps={epsilon!r}, expected a number in (0, 0.01)")
-    return found | {"layer_norm_eps": epsilon}
+    return found | {"layer_norm_eps": epsilon, "model_type": config["model_type"]}
 
 
 def known_name(name: str) -> str:

@@ -5,7 +5,6 @@ al. 2009, CC BY 4.0) and stored in ``public/``. :mod:`engine.embeddings.contamin
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -36,12 +35,12 @@ VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 
 Each part of a token's features then has a length of about 1, so that none dominates the clip norm.
 """
-_FORMAT = 3
+_FORMAT = 4
 """Version of the file; increase it when the meaning or the last digits change.
 
-How the language model's graph is traced affects the last digits too, and a run on other digits is another run.
+The order of the sums in the language model affects the last digits too, and a run on other digits is another run.
 """
-_PROJECTION_FORMAT = 1
+_PROJECTION_FORMAT = 2
 """Version of the fit; increase it when a custom model's projection is fitted differently."""
 _SPLITS = ("train", "validation", "test")
 
@@ -158,7 +157,7 @@ def _in_context(
     progress: Callable[[float], None],
     more: Sequence[str] = (),
 ) -> np.ndarray:
-    """Compute contextual features in a separate process, which frees the memory of TensorFlow and spaCy.
+    """Compute contextual features in a separate process, which frees the memory of the language model and spaCy.
 
     ``more`` has folder, label and projection of a custom model.
     """
@@ -215,7 +214,6 @@ def _separately(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         )
         try:
             for line in process.stdout or ():

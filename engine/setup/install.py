@@ -256,8 +256,8 @@ def fetch_heavy(progress: Callable[[str], None]) -> None:
         packages.fetch(packages.pip_install(TF_PRIVACY, "--ignore-requires-python"), progress)
     except Failed as error:
         raise Failed(
-            f"TensorFlow could not be downloaded ({error}). Only contextual vectors and the reference back end need "
-            "it. The next installation tries again."
+            f"TensorFlow could not be downloaded ({error}). Only the reference back end and TensorFlow Privacy's "
+            "cross-check need it. The next installation tries again."
         ) from error
 
 
@@ -317,12 +317,12 @@ PARTS = (
         make=lambda progress: fetch_vectors(VECTORS, progress),
     ),
     Part(name=setup_status.TRAINING, there=training_is_compiled, make=compile_training),
+    Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
     Part(
         name=setup_status.TENSORFLOW,
         there=tensorflow_installed,
         make=fetch_heavy,
     ),
-    Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 

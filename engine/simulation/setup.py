@@ -155,7 +155,7 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
     """
     required = {setup_status.VECTORS, setup_status.TRAINING}
     if config.feature_set.in_context:
-        required |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
+        required.add(setup_status.LANGUAGE_MODEL)
     if settings.backend == "tensorflow":
         required.add(setup_status.TENSORFLOW)
     setup_status.wait_for(required, tell)

@@ -4,7 +4,6 @@ Features and back end are those of training (:mod:`engine.embeddings`); taggers 
 are the most likely well-formed ones, even if the run was scored without this constraint.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +118,6 @@ class TextTagger:
             self._on_progress(f"reading the text with the language model: {share:.0%}")
 
         own = own_in_context(model.config.language_model, self.settings)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         from engine.embeddings.contextual import features
 
         arguments = with_projection(own, report)

@@ -9,6 +9,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 
 from engine import setup_status
+from engine.embeddings.transformer import compile_encoder
 from engine.errors import EpsilonError, StoreError
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.privacy.noise_check.kernels import compile_measuring
@@ -33,6 +34,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
     compile_cache.begin()
     with install_listener("numba:compile", _Count(tell)):
         compile_layers()
+        compile_encoder()
         compile_gathering()
         compile_dropout()
         add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)

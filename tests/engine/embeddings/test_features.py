@@ -110,7 +110,7 @@ def test_stored_features_are_not_computed_again(with_shapes, monkeypatch) -> Non
 def test_encode_waits_for_another_run_with_the_lock(with_shapes, monkeypatch) -> None:
     config, encoded, settings = with_shapes
     handle = corpus.resolve("synthetic", settings)
-    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-3.npy"
+    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-4.npy"
     made = handle.artefacts.local_path(name).read_bytes()
     handle.artefacts.remove(name)
     monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other run computes it"))
