@@ -3,8 +3,9 @@
 The projection has the mean and the whitened principal directions of two layers of the public language model. The
 adapter has low-rank changes to its weights (Hu et al. 2022), trained to tag Wikigold's entities; the head of this
 training is discarded. No other data is read, so both spend no privacy of a corpus that does not overlap with Wikigold.
-The checksums of all read sentences are saved too, to detect an overlap; ``--checksums`` computes them alone. Takes
-minutes on two cores.
+The checksums of all read sentences are saved too, to detect an overlap; ``--checksums`` computes them alone. The
+statistics are the mean and length of the vectors of each registered encoder's layer; ``--statistics`` computes them
+alone. Takes minutes on two cores.
 """
 
 import argparse
@@ -18,10 +19,12 @@ import tensorflow as tf
 import tf_keras
 
 from engine import corpus
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config import ENCODERS, MINILM
+from engine.config.feature_registry import ALL_PARTS
 from engine.embeddings import contamination, minilm
-from engine.embeddings.contextual import token_vectors
-from engine.embeddings.features import KEPT, LAYERS, PROJECTION
+from engine.embeddings.contextual import statistics, token_vectors
+from engine.embeddings.custom_model import find
+from engine.embeddings.features import KEPT, LAYERS, PROJECTION, statistics_of
 from engine.embeddings.transformer import CASE_VECTORS, Encoder
 from engine.embeddings.word_pieces import Pieces, batches, word_pieces
 from engine.embeddings.word_shape import CASES, case
@@ -116,6 +119,16 @@ def project(sentences: list[tuple[str, ...]]) -> None:
     np.savez_compressed(PROJECTION, **arrays)
 
 
+def summarise(sentences: list[tuple[str, ...]], settings: Settings) -> None:
+    """Fit and write the statistics of each registered encoder's layer."""
+    for name, entry in ENCODERS.items():
+        own = None if name == MINILM else find(name, settings)
+        encoder = Encoder(minilm.weights(own), own.shape if own else minilm.SHAPE, [entry.layer])
+        np.savez(
+            statistics_of(name), allow_pickle=False, **statistics(token_vectors(encoder, sentences, own=own)[:, 0])
+        )
+
+
 def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: int = 0) -> None:
     """Train and write the adapter."""
     random, values = np.random.default_rng(seed), minilm.weights()
@@ -173,18 +186,21 @@ def main() -> int:
     parser.add_argument(
         "--checksums", action="store_true", help="compute the checksums of the read sentences; train nothing"
     )
-    only_checksums = parser.parse_args().checksums
-    wikigold = corpus.resolve("wikigold", Settings.from_environment()).load()
+    parser.add_argument("--statistics", action="store_true", help="compute the statistics of encoders; train nothing")
+    options, settings = parser.parse_args(), Settings.from_environment()
+    wikigold = corpus.resolve("wikigold", settings).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
-    contamination.write_checksums(wikigold, ALL_FEATURES.fitted)
-    if not only_checksums:
-        every = [sentence for split in (wikigold.train, wikigold.validation, wikigold.test) for sentence in split]
+    contamination.write_checksums(wikigold, [name for part in ALL_PARTS for name in part.fitted])
+    every = [sentence for split in (wikigold.train, wikigold.validation, wikigold.test) for sentence in split]
+    if not options.checksums:
+        summarise([sentence.tokens for sentence in every], settings)
+    if not (options.checksums or options.statistics):
         index = {tag: number for number, tag in enumerate(wikigold.tags)}
         tags = np.array([index[tag] for sentence in every for tag in sentence.tags], np.int32)
         sentences = [sentence.tokens for sentence in every]
         project(sentences)
         adapt(sentences, tags, len(wikigold.tags))
-    for path in (PROJECTION, minilm.ADAPTER, contamination.CHECKSUMS):
+    for path in (PROJECTION, minilm.ADAPTER, contamination.CHECKSUMS, *map(statistics_of, ENCODERS)):
         sys.stdout.write(f"{path.name}: {path.stat().st_size:,} bytes\n")
     return 0
 

@@ -2,8 +2,8 @@
 
 Usage: ``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
 
-:mod:`engine.embeddings.features` starts it; it prints the share done on standard output. With a custom model, the kind
-"projection" fits its projection on the sentences.
+:mod:`engine.embeddings.features` starts it; it prints the share done on standard output. With a custom model, the kinds
+"projection" and "statistics" fit these on the sentences.
 """
 
 import json
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.config import FEATURE_SETS
+from engine.config import ENCODERS, FEATURE_SETS, MINILM
 from engine.embeddings import minilm, transformer
-from engine.embeddings.custom_model import OwnModel, at
-from engine.embeddings.features import KEPT, LAYERS, projection
+from engine.embeddings.custom_model import OwnModel, at, registered
+from engine.embeddings.features import KEPT, LAYERS, projection, statistics_of
 from engine.embeddings.ner_features import found_names
 from engine.embeddings.transformer import Encoder
 from engine.embeddings.word_pieces import word_pieces
@@ -44,11 +44,10 @@ def token_vectors(
     return transformer.token_vectors(encoder, word_pieces(sentences, own), cases, progress)
 
 
-@lru_cache(maxsize=1)
-def _encoder(own: OwnModel | None) -> Encoder:
+@lru_cache(maxsize=2)
+def _encoder(own: OwnModel | None, layers: tuple[int, ...]) -> Encoder:
     """Load the model once for all texts of this process."""
-    shape, layers = (own.shape, own.used_layers) if own else (minilm.SHAPE, LAYERS)
-    return Encoder(minilm.weights(own), shape, layers)
+    return Encoder(minilm.weights(own), own.shape if own else minilm.SHAPE, layers)
 
 
 @lru_cache(maxsize=1)
@@ -98,9 +97,28 @@ def _whitened_layers(
     """Return whitened layers of the public language model, or of the custom one."""
     model, basis = (models.own[0], projection(models.own[1])) if models.own else (None, projection())
     layers = model.used_layers if model else LAYERS
-    found = token_vectors(_encoder(model), sentences, progress, model)
+    found = token_vectors(_encoder(model, layers), sentences, progress, model)
     parts = [(found[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate(layers)]
     return np.concatenate(parts, axis=1)
+
+
+def _centred_layer(
+    sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models
+) -> np.ndarray:
+    """Return one layer of the language model, minus its mean and divided by its length on public text."""
+    model, path = models.own or (None, statistics_of(MINILM))
+    basis = projection(path)
+    layer = model.middle_layer if model else ENCODERS[MINILM].layer
+    found = token_vectors(_encoder(model, (layer,)), sentences, progress, model)[:, 0]
+    centred: np.ndarray = (found - basis["mean"]) / basis["length"]
+    return centred
+
+
+def statistics(vectors: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the mean of vectors, float32 [tokens, size], and the root mean square of their distances from it."""
+    mean = vectors.mean(0, dtype=np.float64)
+    length = np.sqrt(np.square(vectors - mean).sum(1).mean())
+    return {"mean": mean.astype(np.float32), "length": np.float32(length)}
 
 
 def fitted(vectors: np.ndarray, layers: Sequence[int]) -> dict[str, np.ndarray]:
@@ -136,6 +154,7 @@ def _ner_tags(sentences: Sequence[Sequence[str]], progress: Callable[[float], No
 IN_CONTEXT: dict[str, Callable[[Sequence[Sequence[str]], Callable[[float], None], _Models], np.ndarray]] = {
     "whitened-layers": _whitened_layers,
     "tuned-layer": _tuned_layer,
+    "centred-layer": _centred_layer,
     "ner-tags": _ner_tags,
 }
 """Computation of each part in context: float32 [tokens, width]."""
@@ -153,15 +172,19 @@ def main() -> int:
         sys.stdout.flush()
 
     if kind == "projection" and own:
-        arrays = fitted(token_vectors(_encoder(own[0]), sentences, say, own[0]), own[0].used_layers)
+        layers = own[0].used_layers
+        arrays = fitted(token_vectors(_encoder(own[0], layers), sentences, say, own[0]), layers)
         np.savez(own[1], allow_pickle=False, **arrays)
+    elif kind == "statistics" and own:
+        encoder = _encoder(own[0], (own[0].middle_layer,))
+        np.savez(own[1], allow_pickle=False, **statistics(token_vectors(encoder, sentences, say, own[0])[:, 0]))
     else:
         np.save(made, features(kind, Path(package), sentences, say, own), allow_pickle=False)
     return 0
 
 
 def _own(place: str, label: str, basis: str) -> tuple[OwnModel, Path]:
-    found = at(Path(place))
+    found = registered(label, Path(place)) if label in ENCODERS else at(Path(place))
     if found.label != label:
         raise VectorsMissing(f"language_model={label!r} was changed while it was in use: it is {found.label} now")
     return found, Path(basis)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.embeddings.custom_model import MOST_PIECES, OwnModel, lower_cased
+from engine.embeddings.custom_model import BORDERS, MOST_PIECES, OwnModel, lower_cased
 from engine.embeddings.minilm import folder
 from engine.errors import VectorsMissing
 
@@ -18,8 +18,8 @@ class Pieces:
     """Part of a sentence in word pieces.
 
     Attributes:
-        ids: Piece ids between [CLS] and [SEP], int32.
-        words: Index of each piece's token among all tokens, int32; −1 for [CLS] and [SEP].
+        ids: Piece ids, between those of the beginning and the end ([CLS] and [SEP] for BERT), int32.
+        words: Index of each piece's token among all tokens, int32; −1 for the beginning and the end.
     """
 
     ids: np.ndarray
@@ -37,10 +37,11 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
         VectorsMissing: If the tokenizer is not available.
     """
     most = own.places if own else MOST_PIECES
-    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder())
+    borders = BORDERS[own.shape.kind if own else "bert"]
+    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), borders)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    begin, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    begin, end = map(tokenizer.token_to_id, borders)
     found, first = [], 0
     for sentence, encoding in zip(
         sentences, tokenizer.encode_batch(list(sentences), is_pretokenized=True, add_special_tokens=False), strict=True
@@ -58,12 +59,14 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
     return found
 
 
-def _tokenizer(place: Path) -> Any:
+def _tokenizer(place: Path, borders: tuple[str, str]) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     if (place / "tokenizer.json").is_file():
         return Tokenizer.from_file(str(place / "tokenizer.json"))
-    return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=bool(lower_cased(place)))
+    begin, end = borders
+    lowercase = bool(lower_cased(place))
+    return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=lowercase, cls_token=begin, sep_token=end)
 
 
 def _own_tokenizer(own: OwnModel) -> Any:
@@ -72,14 +75,15 @@ def _own_tokenizer(own: OwnModel) -> Any:
     Raises:
         VectorsMissing: If it cannot be read or does not belong to the model.
     """
+    borders = BORDERS[own.shape.kind]
     try:
-        found = _tokenizer(own.folder)
+        found = _tokenizer(own.folder, borders)
     except Exception as error:  # the library does not document its exceptions
         raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
-    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, ("[CLS]", "[SEP]")):
+    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, borders):
         raise VectorsMissing(
             f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
-            f"{own.vocabulary:,}, [CLS] and [SEP] among them"
+            f"{own.vocabulary:,}, {' and '.join(borders)} among them"
         )
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from engine import corpus as corpora
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import MOST_FITTED
 from engine.corpus import CorpusInfo, derived_files, uploads
 from engine.corpus.sentences import Sentence
 from engine.embeddings import custom_model
@@ -36,7 +36,7 @@ class CorpusService:
     def overlap(self, name: str) -> Overlap | None:
         """Return the overlap of a corpus with the training data of any features; None if it cannot be read."""
         try:
-            return overlap(corpora.resolve(name, self._context.settings), ALL_FEATURES.name)
+            return overlap(corpora.resolve(name, self._context.settings), MOST_FITTED.name)
         except CorpusError:
             return None
 
@@ -147,7 +147,11 @@ class CorpusService:
         corpora.fetch(name, self._context.settings, progress)
 
     def language_models(self) -> list[str]:
-        """Return the available language models, MiniLM first. Raises VectorsMissing if the custom one is not usable."""
+        """Return the available language models: MiniLM first, a custom one last.
+
+        Raises:
+            VectorsMissing: If the custom one is not usable.
+        """
         return custom_model.installed(self._context.settings)
 
     def vectors(self) -> list[str]:

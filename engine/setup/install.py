@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine import setup_status
-from engine.setup import Failed, packages
+from engine.setup import Failed, mpnet, packages
 from engine.setup import progress as setup_progress
 from engine.setup.progress import say
 from engine.setup_status import Progress
@@ -47,7 +47,7 @@ QUICK = ("--timeout", "5", "--retries", "0")
 TF_PRIVACY = "engine/setup/tf_privacy.txt"
 """Requirements file of TensorFlow Privacy, which asks for an older TensorFlow and Python than it needs."""
 
-EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL}
+EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.MPNET}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
@@ -278,6 +278,13 @@ def fetch_language_model(progress: Callable[[str], None]) -> None:
         ) from error
 
 
+def mpnet_installed() -> bool:
+    """Return whether the larger language model's files are in this environment."""
+    from engine.config.encoder_registry import MPNET, folder_of
+
+    return folder_of(MPNET).is_dir()
+
+
 def training_is_compiled() -> bool:
     """Return whether the compiled code exists and matches the current sources."""
     from engine.training import compile_cache
@@ -323,6 +330,7 @@ PARTS = (
         there=tensorflow_installed,
         make=fetch_heavy,
     ),
+    Part(name=setup_status.MPNET, there=mpnet_installed, make=mpnet.install),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 

@@ -18,7 +18,8 @@ from engine.simulation.run import simulate
 popen = features.subprocess.Popen
 
 def checked(command, **more):
-    assert command[1:3] == ["-m", "engine.embeddings.contextual"], command
+    if "engine.embeddings.contextual" not in command:
+        return popen(command, **more)
     code = (
         "import sys\\nfrom engine.embeddings.contextual import main\\nmain()\\n"
         "assert 'tensorflow' not in sys.modules, 'the features load it'"

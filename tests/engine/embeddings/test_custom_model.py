@@ -147,7 +147,7 @@ class TestInvalidModels:
     @pytest.mark.parametrize(
         ("field", "value", "message"),
         [
-            ("model_type", "roberta", "model_type='roberta', expected 'bert'"),
+            ("model_type", "roberta", "model_type='roberta', expected 'bert' or 'mpnet'"),
             ("hidden_act", "relu", "hidden_act='relu', expected 'gelu'"),
             ("position_embedding_type", "relative_key", "expected 'absolute'"),
             ("hidden_size", 64, "hidden_size=64, expected a number from 128"),
@@ -239,7 +239,7 @@ class TestFeatures:
         own = at(folder)
         split = encoded().train
         table = encoded().vectors
-        assert table.shape[1] == FEATURE_SETS["contextual"].width
+        assert table.shape[1] == FEATURE_SETS["contextual"].width()
         (kept,) = (with_model.home / "encoded").glob("*.npy")
         assert f"-contextual-{own.label}-" in kept.name
         with np.load(with_model.home / "projections" / f"{own.label}-2.npz") as basis:
@@ -285,8 +285,8 @@ class TestFeatures:
         shutil.rmtree(encodings, ignore_errors=True)
         real = features.with_projection
 
-        def changed(own, progress):
-            result = real(own, progress)
+        def changed(own, kind, progress):
+            result = real(own, kind, progress)
             (folder / "vocab.txt").write_text("\n".join(reversed(PIECES)))
             return result
 

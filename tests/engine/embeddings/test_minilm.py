@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine import embeddings
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import ALL_PARTS
 from engine.embeddings import minilm
 from engine.embeddings.contextual import IN_CONTEXT, features, token_vectors
 from engine.embeddings.features import OUT_OF_CONTEXT
@@ -52,5 +52,5 @@ def test_each_type_of_features_extends_the_previous_one() -> None:
 
 
 def test_each_part_of_the_features_has_one_computation() -> None:
-    assert {part.name for part in ALL_FEATURES.parts if part.in_context} == set(IN_CONTEXT)
-    assert {part.name for part in ALL_FEATURES.parts if not part.in_context} == set(OUT_OF_CONTEXT)
+    assert {part.name for part in ALL_PARTS if part.in_context} == set(IN_CONTEXT)
+    assert {part.name for part in ALL_PARTS if not part.in_context} == set(OUT_OF_CONTEXT)
