@@ -70,8 +70,8 @@ class Encoder:
         if CASE_VECTORS in values:
             words = np.concatenate([each.words for each in pieces])
             here += values[CASE_VECTORS][np.where(words >= 0, cases[np.maximum(words, 0)], 0)]
-        normal = (values[f"embeddings.LayerNorm.{name}"] for name in ("weight", "bias"))
-        _normalise(here, *normal, shape.epsilon)
+        scale, shift = (values[f"embeddings.LayerNorm.{name}"] for name in ("weight", "bias"))
+        _normalise(here, scale, shift, shape.epsilon)
         found = np.empty((len(ids), len(self.layers), shape.size), np.float32)
         for number in range(max(self.layers) + 1):
             if number:
