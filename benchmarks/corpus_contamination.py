@@ -11,7 +11,7 @@ from collections import Counter
 from itertools import combinations
 
 from engine import corpus
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import MOST_FITTED
 from engine.corpus import Corpus
 from engine.embeddings import contamination
 from engine.settings import Settings
@@ -21,8 +21,8 @@ SPLITS = ("train", "validation", "test")
 
 def with_public(whole: Corpus) -> list[str]:
     """Return the overlap with the data that any features were fitted on, as a line for each split of the corpus."""
-    overlap = contamination.of_corpus(whole, ALL_FEATURES.name)
-    fitted = {int(number) for part in ALL_FEATURES.fitted for number in contamination.fitted_on(part)}
+    overlap = contamination.of_corpus(whole, MOST_FITTED.name)
+    fitted = {int(number) for part in MOST_FITTED.fitted for number in contamination.fitted_on(part)}
     lines = []
     for split, of, shared, short in zip(SPLITS, overlap.sentences, overlap.shared, overlap.short, strict=True):
         same = [s.tokens for s in getattr(whole, split) if contamination.checksum(s.tokens) in fitted]

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.report import finish, markdown
 from benchmarks.step import DIMENSIONS, HIDDEN
+from engine.gemm import BLOCKS, Blocks, add_product, packed, use
 from engine.hardware import processor
-from engine.training.compiled.gemm import BLOCKS, Blocks, add_product, packed, use
 
 KILOBYTES = (16, 24, 32, 48, 128)
 ROUNDS = 60

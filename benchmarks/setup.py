@@ -36,6 +36,7 @@ BACKGROUND = (
     setup_status.TRAINING,
     setup_status.TENSORFLOW,
     setup_status.LANGUAGE_MODEL,
+    setup_status.MPNET,
 )
 DONE = "Set-up is done."
 LIMIT = 3600

@@ -23,7 +23,7 @@ FOLDER = Path(sys.prefix)
 """The virtual environment."""
 
 VECTORS, TRAINING, TENSORFLOW = "word vectors", "training step", "TensorFlow"
-LANGUAGE_MODEL = "language model"
+LANGUAGE_MODEL, MPNET = "language model", "larger language model"
 """Parts that pages do not need."""
 
 _LOCK, _FILE = "set-up", "set-up.json"

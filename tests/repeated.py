@@ -23,6 +23,7 @@ AREAS = {
     "computations": (
         "engine/experiments",
         "engine/federated",
+        "engine/gemm.py",
         "engine/privacy",
         "engine/reports",
         "engine/seeds.py",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import JOIN, PARAMETERS, Parameter, SimulationConfig
+from engine.config import ENCODERS, JOIN, PARAMETERS, Parameter, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.service import Application
 from engine.validation import one_of
@@ -108,11 +108,11 @@ def _language_model(name: str) -> str:
     if name != "own":
         return name
     models = Application.from_environment().corpora.language_models()
-    if len(models) < 2:
+    if models[-1] in ENCODERS:
         raise InvalidConfig(
-            "language_model='own', but EPSILON_LANGUAGE_MODEL is not set; expected the folder of a BERT"
+            "language_model='own', but EPSILON_LANGUAGE_MODEL is not set; expected the folder of a BERT or MPNet"
         )
-    return models[1]
+    return models[-1]
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
+from engine.config.encoder_registry import ENCODERS, MINILM
 from engine.config.feature_registry import FEATURE_SETS
 from engine.config.federation import NOTHING, PARTITIONS, FederationConfig
 from engine.config.parameters import Parameter
@@ -19,7 +20,6 @@ from engine.config.privacy import DEFAULT_CLIP_NORM, NOISE, NOISE_SOURCES, Priva
 from engine.config.simulation import (
     FLAT,
     JOIN,
-    MINILM,
     PARAMETERS,
     SYNTHETIC,
     SimulationConfig,
@@ -34,6 +34,7 @@ OWN = "my-"
 
 __all__ = [
     "DEFAULT_CLIP_NORM",
+    "ENCODERS",
     "FEATURE_SETS",
     "FLAT",
     "JOIN",

@@ -1,9 +1,11 @@
 """Registry of feature sets: the inputs of a tagger for each token, their widths and their public sources.
 
-Each set contains the one before it. :mod:`engine.embeddings` computes the parts.
+:mod:`engine.embeddings` computes the parts.
 """
 
 from dataclasses import dataclass
+
+from engine.config.encoder_registry import ENCODERS, MINILM, size_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +15,7 @@ class FeaturePart:
     Attributes:
         name: Key of the computation: in :mod:`engine.embeddings.contextual` for a part in context, otherwise in
             :mod:`engine.embeddings.features`.
-        width: Number of values.
+        width: Number of values; None for the size of the language model's layers.
         in_context: Whether the values depend on the other words of the sentence. A window reads only the other parts
             from neighbours, since these values already include them.
         fitted: Names of what was fitted on public sentences for this part. The checksums of these sentences are in
@@ -21,7 +23,7 @@ class FeaturePart:
     """
 
     name: str
-    width: int
+    width: int | None
     in_context: bool = False
     fitted: tuple[str, ...] = ()
 
@@ -33,9 +35,10 @@ class FeatureSet:
     Attributes:
         name: Name in configurations. It never changes, since run identities depend on it.
         title: Label shown to users.
-        adds: The last part, described for the command line.
+        adds: The parts, or those that are added to the set before, described for the command line.
         parts: All parts; in arrays, those in context come last.
         custom_model: Whether a custom language model can replace MiniLM.
+        any_model: Whether any registered language model can replace it.
     """
 
     name: str
@@ -43,21 +46,25 @@ class FeatureSet:
     adds: str
     parts: tuple[FeaturePart, ...]
     custom_model: bool = False
+    any_model: bool = False
+
+    def reads(self, language_model: str) -> bool:
+        """Return whether the features can be computed with this language model, or use none and it is the default."""
+        return language_model == MINILM or (self.any_model if language_model in ENCODERS else self.custom_model)
 
     @property
     def in_context(self) -> bool:
         """Whether a part depends on the other words of the sentence."""
         return any(part.in_context for part in self.parts)
 
-    @property
-    def width(self) -> int:
-        """Number of a token's values."""
-        return sum(part.width for part in self.parts)
+    def width(self, language_model: str = MINILM) -> int:
+        """Return the number of a token's values with a language model."""
+        return sum(size_of(language_model) if part.width is None else part.width for part in self.parts)
 
     @property
     def copied(self) -> int:
         """Number of a token's first values, those that a window reads from neighbours."""
-        return sum(part.width for part in self.parts if not part.in_context)
+        return sum(part.width or 0 for part in self.parts if not part.in_context)
 
     @property
     def fitted(self) -> tuple[str, ...]:
@@ -73,11 +80,13 @@ class FeatureSet:
 WORD_VECTOR = FeaturePart(name="word-vector", width=300)
 
 _VECTORS = FeatureSet(name="vectors", title="Word vectors", adds="word vectors", parts=(WORD_VECTOR,))
+_WORD_SHAPE = FeaturePart(name="word-shape", width=17)
+_NER_TAGS = FeaturePart(name="ner-tags", width=36, in_context=True)
 _SHAPES = FeatureSet(
     name="shapes",
     title="Word vectors and spelling",
     adds="and word shapes",
-    parts=(*_VECTORS.parts, FeaturePart(name="word-shape", width=17)),
+    parts=(*_VECTORS.parts, _WORD_SHAPE),
 )
 _CONTEXTUAL = FeatureSet(
     name="contextual",
@@ -96,19 +105,39 @@ _NAMES = FeatureSet(
     name="names",
     title="Public NER tagger",
     adds="and spaCy's NER tags",
-    parts=(*_TUNED.parts, FeaturePart(name="ner-tags", width=36, in_context=True)),
+    parts=(*_TUNED.parts, _NER_TAGS),
+)
+_CENTRED = FeaturePart(name="centred-layer", width=None, in_context=True, fitted=("statistics",))
+_LAYER = FeatureSet(
+    name="layer",
+    title="Spelling and a whole layer of a language model",
+    adds="word shapes and a whole layer of a public language model, without word vectors",
+    parts=(_WORD_SHAPE, _CENTRED),
+    custom_model=True,
+    any_model=True,
+)
+_LAYER_NAMES = FeatureSet(
+    name="layer-names",
+    title="The same and the public NER tagger",
+    adds="the same and spaCy's NER tags",
+    parts=(*_LAYER.parts, _NER_TAGS),
+    custom_model=True,
+    any_model=True,
 )
 
 FEATURE_SETS: dict[str, FeatureSet] = {
-    features.name: features for features in (_VECTORS, _SHAPES, _CONTEXTUAL, _TUNED, _NAMES)
+    features.name: features for features in (_VECTORS, _SHAPES, _CONTEXTUAL, _TUNED, _NAMES, _LAYER, _LAYER_NAMES)
 }
-"""Feature sets by name, in display order; each contains the one before it."""
-ALL_FEATURES = tuple(FEATURE_SETS.values())[-1]
-"""The set that contains all parts."""
+"""Feature sets by name, in display order. Those from "vectors" to "names" each contain the one before."""
+ALL_PARTS = tuple({part.name: part for features in FEATURE_SETS.values() for part in features.parts}.values())
+"""Each part of a set once."""
+MOST_FITTED = max(FEATURE_SETS.values(), key=lambda features: len(features.fitted))
+"""The set with the most that was fitted on public sentences."""
 FITTED_ON = "Wikigold"
 """The corpus that parts were fitted on."""
 SOURCES = (
-    f"The last three were fitted on {FITTED_ON}'s sentences, the last two also on its labels. "
-    f"*{ALL_FEATURES.title}* adds spaCy's NER model, which was trained on OntoNotes."
+    f"Up to *{_NAMES.title}*, each choice includes those above it. All that read a language model were fitted on "
+    f"{FITTED_ON}'s sentences; *{_TUNED.title}* and *{_NAMES.title}* also on its labels. The NER tagger is spaCy's, "
+    "trained on OntoNotes."
 )
 """Public sources of the sets, for users who choose one."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from engine.config.encoder_registry import ENCODERS, MINILM
 from engine.config.feature_registry import FEATURE_SETS, FITTED_ON, SOURCES, FeatureSet
 from engine.config.federation import NOTHING, FederationConfig
 from engine.config.parameters import Parameter, check_fields, parameters_of
@@ -19,8 +20,6 @@ from engine.taggers import KINDS, splits_of
 
 SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always available."""
-MINILM = "all-MiniLM-L6-v2"
-"""The public language model that is installed by default."""
 JOIN = " + "
 """Separator between the corpora of several clients."""
 
@@ -38,8 +37,9 @@ class SimulationConfig:
         tagger: The model.
         embeddings: Name of the spaCy package with the static word vectors.
         features: Features of a token, a name in :data:`engine.config.FEATURE_SETS`; "vectors" as in the papers.
-        language_model: Public language model of the "contextual" features, by default MiniLM. Another one is named by
-            its shape and checksum, see :mod:`engine.embeddings.custom_model`.
+        language_model: Public language model of contextual features, by default MiniLM: a name in
+            :data:`engine.config.encoder_registry.ENCODERS`, or the shape and checksum of a custom one, see
+            :mod:`engine.embeddings.custom_model`.
         training: The optimisation.
         privacy: The privacy mechanism.
         federation: The clients.
@@ -85,8 +85,8 @@ class SimulationConfig:
             option_help="Input features of a token: "
             + "; ".join(f"{name} ({features.adds})" for name, features in FEATURE_SETS.items())
             + ".",
-            widget_help="Inputs of the model for each token, from public data. Each choice includes those above it. "
-            f"{SOURCES} The page warns you if a corpus shares sentences with {FITTED_ON}.",
+            widget_help=f"Inputs of the model for each token, from public data. {SOURCES} The page warns you if a "
+            f"corpus shares sentences with {FITTED_ON}.",
             titles={name: features.title for name, features in FEATURE_SETS.items()},
             self_explanatory=True,
         ).metadata,
@@ -96,8 +96,8 @@ class SimulationConfig:
         metadata=Parameter(
             values=Text(),
             label="Language model",
-            option_help="Language model of contextual features: all-MiniLM-L6-v2; or own, the BERT in the folder "
-            "EPSILON_LANGUAGE_MODEL; or its label.",
+            option_help=f"Language model of contextual features: {', '.join(ENCODERS)}; or own, the BERT or MPNet in "
+            "the folder EPSILON_LANGUAGE_MODEL; or its label.",
             widget_help="Your own model is named by its number of layers, their size and the checksum of its files. "
             "Its pre-training data are unknown here: check that they do not contain the private sentences.",
         ).metadata,
@@ -132,8 +132,8 @@ class SimulationConfig:
                 f"features={self.features!r}, expected one of {', '.join(in_context)}, since "
                 f"tagger={self.tagger.name!r} reads vectors in context"
             )
-        if self.language_model != MINILM and not self.feature_set.custom_model:
-            replaceable = [repr(name) for name, features in FEATURE_SETS.items() if features.custom_model]
+        if not self.feature_set.reads(self.language_model):
+            replaceable = [repr(name) for name, kind in FEATURE_SETS.items() if kind.reads(self.language_model)]
             raise InvalidConfig(
                 f"language_model={self.language_model!r}, expected {MINILM!r} with features={self.features!r}: another "
                 f"model can only replace it with {' or '.join(replaceable)}"

@@ -165,7 +165,7 @@ def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4)
 def fitted_on(part: str) -> np.ndarray:
-    """Return the checksums of the sentences that "projection" or "adapter" was fitted on: uint64, ascending."""
+    """Return the checksums of the sentences that a part was fitted on, such as "adapter": uint64, ascending."""
     with np.load(CHECKSUMS, allow_pickle=False) as file:
         return np.asarray(file[part])
 

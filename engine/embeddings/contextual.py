@@ -2,8 +2,8 @@
 
 Usage: ``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
 
-:mod:`engine.embeddings.features` starts it; it prints the share done on standard output. With a custom model, the kind
-"projection" fits its projection on the sentences.
+:mod:`engine.embeddings.features` starts it; it prints the share done on standard output. With a custom model, the kinds
+"projection" and "statistics" fit these on the sentences.
 """
 
 import json
@@ -12,80 +12,48 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from engine.config import FEATURE_SETS
-from engine.embeddings import minilm
-from engine.embeddings.custom_model import OwnModel, at
-from engine.embeddings.features import KEPT, LAYERS, projection
+from engine.config import ENCODERS, FEATURE_SETS, MINILM
+from engine.embeddings import minilm, transformer
+from engine.embeddings.custom_model import OwnModel, at, registered
+from engine.embeddings.features import KEPT, LAYERS, projection, statistics_of
 from engine.embeddings.ner_features import found_names
+from engine.embeddings.transformer import Encoder
+from engine.embeddings.word_pieces import word_pieces
 from engine.embeddings.word_shape import case
 from engine.errors import VectorsMissing
 
 
 def token_vectors(
-    encoder: minilm.Encoder,
+    encoder: Encoder,
     sentences: Sequence[Sequence[str]],
-    layers: Sequence[int],
     progress: Callable[[float], None] = lambda share: None,
     own: OwnModel | None = None,
 ) -> np.ndarray:
-    """Return layers of the language model at each token: float32 [tokens, layers, size].
-
-    A token's vector is the mean over its word pieces; zero for a token without pieces.
+    """Return the layers of an encoder at each token: float32 [tokens, layers, size].
 
     Args:
-        encoder: The language model.
+        encoder: The encoder.
         sentences: Words of each sentence.
-        layers: Indices of the layers.
-        progress: Called with the share of batches done, 0 to 1.
+        progress: Called with the share done, 0 to 1.
         own: Custom model instead of MiniLM.
     """
-    run = _graph(encoder, tuple(layers))
-    pieces = minilm.word_pieces(sentences, own)
     cases = np.array([case(word) for sentence in sentences for word in sentence], np.int32)
-    total = np.zeros((len(cases), len(layers), encoder.size), np.float32)
-    count = np.zeros(len(cases), np.float32)
-    batches = list(minilm.batches(pieces))
-    for done, batch in enumerate(batches):
-        ids, words, mask = minilm.padded(pieces, batch)
-        inside = words >= 0
-        vectors = run(ids, mask, np.where(inside, cases[np.maximum(words, 0)], 0)).numpy()[inside]
-        places = words[inside]
-        starts = np.flatnonzero(np.diff(places, prepend=-1))  # the pieces of a token are adjacent
-        np.add.at(total, places[starts], np.add.reduceat(vectors, starts))
-        np.add.at(count, places, 1)
-        progress((done + 1) / len(batches))
-    mean: np.ndarray = total / np.maximum(count, 1)[:, None, None]
-    return mean
+    return transformer.token_vectors(encoder, word_pieces(sentences, own), cases, progress)
 
 
-@lru_cache(maxsize=4)
-def _graph(encoder: minilm.Encoder, layers: tuple[int, ...]) -> Any:
-    """Return layers of a model as one graph, traced once for all lengths: float32 [B, T, layers, size]."""
-
-    @tf.function(
-        input_signature=[tf.TensorSpec((None, None), kind) for kind in (tf.int32, tf.float32, tf.int32)],
-    )
-    def run(ids: tf.Tensor, mask: tf.Tensor, cases: tf.Tensor) -> tf.Tensor:
-        found = encoder.layers(ids, mask, cases)
-        return tf.stack([found[layer] for layer in layers], 2)
-
-    return run
-
-
-@lru_cache(maxsize=1)
-def _encoder(own: OwnModel | None) -> minilm.Encoder:
+@lru_cache(maxsize=2)
+def _encoder(own: OwnModel | None, layers: tuple[int, ...]) -> Encoder:
     """Load the model once for all texts of this process."""
-    return minilm.Encoder(minilm.weights(own), own)
+    return Encoder(minilm.weights(own), own.shape if own else minilm.SHAPE, layers)
 
 
 @lru_cache(maxsize=1)
-def _tuned_encoder() -> minilm.Encoder:
-    return minilm.Encoder(minilm.adapted(minilm.weights(), minilm.adapter()))
+def _tuned_encoder() -> Encoder:
+    last = minilm.SHAPE.layers
+    return Encoder(minilm.adapted(minilm.weights(), minilm.adapter()), minilm.SHAPE, [last])
 
 
 @dataclass(frozen=True)
@@ -129,9 +97,28 @@ def _whitened_layers(
     """Return whitened layers of the public language model, or of the custom one."""
     model, basis = (models.own[0], projection(models.own[1])) if models.own else (None, projection())
     layers = model.used_layers if model else LAYERS
-    found = token_vectors(_encoder(model), sentences, layers, progress, model)
+    found = token_vectors(_encoder(model, layers), sentences, progress, model)
     parts = [(found[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate(layers)]
     return np.concatenate(parts, axis=1)
+
+
+def _centred_layer(
+    sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models
+) -> np.ndarray:
+    """Return one layer of the language model, minus its mean and divided by its length on public text."""
+    model, path = models.own or (None, statistics_of(MINILM))
+    basis = projection(path)
+    layer = model.middle_layer if model else ENCODERS[MINILM].layer
+    found = token_vectors(_encoder(model, (layer,)), sentences, progress, model)[:, 0]
+    centred: np.ndarray = (found - basis["mean"]) / basis["length"]
+    return centred
+
+
+def statistics(vectors: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the mean of vectors, float32 [tokens, size], and the root mean square of their distances from it."""
+    mean = vectors.mean(0, dtype=np.float64)
+    length = np.sqrt(np.square(vectors - mean).sum(1).mean())
+    return {"mean": mean.astype(np.float32), "length": np.float32(length)}
 
 
 def fitted(vectors: np.ndarray, layers: Sequence[int]) -> dict[str, np.ndarray]:
@@ -154,7 +141,7 @@ def fitted(vectors: np.ndarray, layers: Sequence[int]) -> dict[str, np.ndarray]:
 
 def _tuned_layer(sentences: Sequence[Sequence[str]], progress: Callable[[float], None], models: _Models) -> np.ndarray:
     """Return the last layer of the model fine-tuned on public entities, of unit length."""
-    found = token_vectors(_tuned_encoder(), sentences, [minilm.LAYERS], progress)[:, 0]
+    found = token_vectors(_tuned_encoder(), sentences, progress)[:, 0]
     directions: np.ndarray = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
     return directions
 
@@ -167,6 +154,7 @@ def _ner_tags(sentences: Sequence[Sequence[str]], progress: Callable[[float], No
 IN_CONTEXT: dict[str, Callable[[Sequence[Sequence[str]], Callable[[float], None], _Models], np.ndarray]] = {
     "whitened-layers": _whitened_layers,
     "tuned-layer": _tuned_layer,
+    "centred-layer": _centred_layer,
     "ner-tags": _ner_tags,
 }
 """Computation of each part in context: float32 [tokens, width]."""
@@ -184,16 +172,19 @@ def main() -> int:
         sys.stdout.flush()
 
     if kind == "projection" and own:
-        encoder, layers = minilm.Encoder(minilm.weights(own[0]), own[0]), own[0].used_layers
-        arrays = fitted(token_vectors(encoder, sentences, layers, say, own[0]), layers)
+        layers = own[0].used_layers
+        arrays = fitted(token_vectors(_encoder(own[0], layers), sentences, say, own[0]), layers)
         np.savez(own[1], allow_pickle=False, **arrays)
+    elif kind == "statistics" and own:
+        encoder = _encoder(own[0], (own[0].middle_layer,))
+        np.savez(own[1], allow_pickle=False, **statistics(token_vectors(encoder, sentences, say, own[0])[:, 0]))
     else:
         np.save(made, features(kind, Path(package), sentences, say, own), allow_pickle=False)
     return 0
 
 
 def _own(place: str, label: str, basis: str) -> tuple[OwnModel, Path]:
-    found = at(Path(place))
+    found = registered(label, Path(place)) if label in ENCODERS else at(Path(place))
     if found.label != label:
         raise VectorsMissing(f"language_model={label!r} was changed while it was in use: it is {found.label} now")
     return found, Path(basis)

@@ -1,26 +1,30 @@
-"""A custom language model instead of MiniLM: a folder with a BERT (Devlin et al. 2019) in Hugging Face format.
+"""Language models other than the default one: a folder with a BERT or an MPNet in Hugging Face format.
 
-It may, for example, be trained on medical text. ``EPSILON_LANGUAGE_MODEL`` names the folder. It has ``config.json``,
-``model.safetensors`` (never a pickle), and either ``tokenizer.json`` or ``vocab.txt`` with ``tokenizer_config.json``. A
-configuration names the model by its shape and the checksum of these files. A run's identity therefore determines the
-model, wherever the folder is. Light to import, for pages.
+It belongs to a registered encoder (:mod:`engine.config.encoder_registry`), or is a user's own, for example trained on
+medical text. ``EPSILON_LANGUAGE_MODEL`` names the latter. A folder has ``config.json``, ``model.safetensors`` (never a
+pickle), and either ``tokenizer.json`` or ``vocab.txt`` with ``tokenizer_config.json``. A configuration names a custom
+model by its shape and the checksum of these files. A run's identity therefore determines the model, wherever the folder
+is. Light to import, for pages.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.artifact_store import ArtifactStore
-from engine.config import MINILM
+from engine.config import ENCODERS, MINILM
+from engine.config.encoder_registry import folder_of
 from engine.errors import VectorsMissing
 from engine.settings import Settings
 
 VARIABLE = "EPSILON_LANGUAGE_MODEL"
 SMALLEST = 128
 """Fewest dimensions of a layer: this many are used of each (``features.KEPT``)."""
+LANES = 16
+"""Divisor of a layer's size, by which it is summed: one vector of the widest processors."""
 MOST_PIECES = 510
 """Largest number of pieces of a sentence that are read together."""
 _WEIGHTS, _CONFIG, _TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
@@ -40,7 +44,45 @@ _RANGES = {
     "type_vocab_size": (1, 16),
     "vocab_size": (1, 1_000_000),
 }
-_EXPECTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+_EXPECTED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
+BORDERS = {"bert": ("[CLS]", "[SEP]"), "mpnet": ("<s>", "</s>")}
+"""Pieces at the beginning and end of a sentence, by kind of model."""
+_OF_MPNET = {
+    "attn.q": "self.query",
+    "attn.k": "self.key",
+    "attn.v": "self.value",
+    "attn.o": "output.dense",
+    "LayerNorm": "output.LayerNorm",
+}
+"""Names of parts of an MPNet's attention, and of the same parts of a BERT's."""
+_RESERVED = 2
+"""Rows of MPNet's position embeddings before that of the first piece: the number of its padding piece, 1, and 0."""
+_BUCKETS = 32
+"""Rows of MPNet's table of distances."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of an encoder.
+
+    Attributes:
+        kind: "bert" or "mpnet".
+        layers: Number of layers.
+        size: Dimensions of a layer.
+        heads: Attention heads of a layer.
+        epsilon: Added to the variance in layer normalisation.
+    """
+
+    kind: str
+    layers: int
+    size: int
+    heads: int
+    epsilon: float
+
+    @property
+    def first_position(self) -> int:
+        """Row of the position embeddings of the first piece."""
+        return _RESERVED if self.kind == "mpnet" else 0
 
 
 @dataclass(frozen=True)
@@ -50,31 +92,30 @@ class OwnModel:
     Attributes:
         folder: The folder.
         label: Its name in configurations.
-        layers: Number of transformer layers.
-        size: Dimensions of a layer.
-        heads: Attention heads of a layer.
+        shape: Its sizes.
         places: Pieces of a sentence that are read together, without [CLS] and [SEP].
         vocabulary: Number of word pieces.
-        epsilon: Added to the variance in layer normalisation.
     """
 
     folder: Path
     label: str
-    layers: int
-    size: int
-    heads: int
+    shape: Shape
     places: int
     vocabulary: int
-    epsilon: float
 
     @property
     def used_layers(self) -> tuple[int, int]:
         """The layer at two thirds of the depth, and the last one: of six layers 4 and 6, as for MiniLM."""
-        return round(2 * self.layers / 3), self.layers
+        return round(2 * self.shape.layers / 3), self.shape.layers
+
+    @property
+    def middle_layer(self) -> int:
+        """The layer whose centred vectors are features: that of the registry, or the one halfway."""
+        return ENCODERS[self.label].layer if self.label in ENCODERS else self.shape.layers // 2
 
 
 class OwnInContext:
-    """A custom model, located only when features must be computed.
+    """A language model, located only when features must be computed.
 
     A worker that finds the features of a corpus among the shared files needs no model.
     """
@@ -109,25 +150,28 @@ class OwnInContext:
 
 
 def own_in_context(label: str, settings: Settings) -> OwnInContext | None:
-    """Return the custom model of a configuration, or None for MiniLM."""
+    """Return the language model of a configuration, or None for MiniLM."""
     return None if label == MINILM else OwnInContext(label, settings)
 
 
 def installed(settings: Settings) -> list[str]:
-    """Return the available models: MiniLM, and the custom one if configured.
+    """Return the available models: MiniLM, other registered ones that are installed, and the custom one if configured.
 
     Raises:
         VectorsMissing: If the custom model cannot be used.
     """
-    return [MINILM, *([at(settings.language_model).label] if settings.language_model else [])]
+    others = [name for name in ENCODERS if name != MINILM and folder_of(name).is_dir()]
+    return [MINILM, *others, *([at(settings.language_model).label] if settings.language_model else [])]
 
 
 def find(label: str, settings: Settings) -> OwnModel:
     """Return the model with this label.
 
     Raises:
-        VectorsMissing: If it is not the configured one.
+        VectorsMissing: If it is not the configured one, or a registered one that is not installed.
     """
+    if label in ENCODERS:
+        return registered(label, folder_of(label))
     if settings.language_model is None:
         raise VectorsMissing(
             f"language_model={label!r} is not available: {VARIABLE} names no folder, expected the folder of this model"
@@ -140,6 +184,25 @@ def find(label: str, settings: Settings) -> OwnModel:
     return found
 
 
+def registered(label: str, folder: Path) -> OwnModel:
+    """Return a registered encoder in a folder, whose files have the registered checksums.
+
+    Raises:
+        VectorsMissing: If it is not there or has other files.
+    """
+    if not folder.is_dir():
+        raise VectorsMissing(f"language_model={label!r} is not installed; run `make setup`")
+    try:
+        for name, expected in ENCODERS[label].checksums.items():
+            if (checksum := _digest(folder / name, *_status(folder / name))) != expected:
+                raise ValueError(f"{name} has the SHA-256 {checksum}, expected {expected}")
+        return replace(_in_folder(folder), label=label)
+    except (OSError, ValueError, RecursionError) as error:
+        raise VectorsMissing(
+            f"language_model={label!r} cannot be used: {error}; delete {folder} and run `make setup`"
+        ) from error
+
+
 def at(folder: Path) -> OwnModel:
     """Return the model in a folder; its files are read again only when they change.
 
@@ -147,10 +210,14 @@ def at(folder: Path) -> OwnModel:
         VectorsMissing: If it cannot be used; the message names the reason.
     """
     try:
-        used = [_CONFIG, _WEIGHTS, *([_TOKENIZER] if (folder / _TOKENIZER).is_file() else _VOCABULARY)]
-        return _read(folder, tuple((name, *_status(folder / name)) for name in used))
+        return _in_folder(folder)
     except (OSError, ValueError, RecursionError) as error:
         raise VectorsMissing(f"{VARIABLE}={folder} cannot be used: {error}") from error
+
+
+def _in_folder(folder: Path) -> OwnModel:
+    used = [_CONFIG, _WEIGHTS, *([_TOKENIZER] if (folder / _TOKENIZER).is_file() else _VOCABULARY)]
+    return _read(folder, tuple((name, *_status(folder / name)) for name in used))
 
 
 def _status(path: Path) -> tuple[int, int]:
@@ -174,13 +241,16 @@ def _read(folder: Path, files: tuple[tuple[str, int, int], ...]) -> OwnModel:
     layers, size = shape["num_hidden_layers"], shape["hidden_size"]
     return OwnModel(
         folder=folder,
-        label=f"bert-{layers}x{size}-{_checksum(folder, [name for name, *_ in files])[:16]}",
-        layers=layers,
-        size=size,
-        heads=shape["num_attention_heads"],
-        places=min(MOST_PIECES, shape["max_position_embeddings"] - 2),
+        label=f"{shape['model_type']}-{layers}x{size}-{_checksum(folder, files)[:16]}",
+        shape=Shape(
+            kind=shape["model_type"],
+            layers=layers,
+            size=size,
+            heads=shape["num_attention_heads"],
+            epsilon=shape["layer_norm_eps"],
+        ),
+        places=min(MOST_PIECES, shape["max_position_embeddings"] - _reserved(shape) - 2),
         vocabulary=shape["vocab_size"],
-        epsilon=shape["layer_norm_eps"],
     )
 
 
@@ -190,13 +260,23 @@ def lower_cased(folder: Path) -> bool | None:
     return found
 
 
-def _checksum(folder: Path, names: list[str]) -> str:
+def _reserved(shape: dict[str, Any]) -> int:
+    return _RESERVED if shape["model_type"] == "mpnet" else 0
+
+
+def _checksum(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
     """Return SHA-256 over all files that are used, in hexadecimal."""
     whole = hashlib.sha256()
-    for name in names:
-        with (folder / name).open("rb") as file:
-            whole.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    for name, *status in files:
+        whole.update(f"{name} {_digest(folder / name, *status)}\n".encode())
     return whole.hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, size: int, modified: int) -> str:
+    """Return the SHA-256 of a file with this size and modification time, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _table(data: bytes, name: str) -> dict[str, Any]:
@@ -211,11 +291,19 @@ def _table(data: bytes, name: str) -> dict[str, Any]:
 
 def _shape(config: dict[str, Any]) -> dict[str, Any]:
     """Return the validated sizes of the model."""
+    kind = config.get("model_type")
+    if kind not in BORDERS:
+        raise ValueError(f"{_CONFIG} has model_type={kind!r}, expected {' or '.join(map(repr, BORDERS))}")
     for name, expected in _EXPECTED.items():
-        if config.get(name, expected if name != "model_type" else None) != expected:
+        if config.get(name, expected) != expected:
             raise ValueError(f"{_CONFIG} has {name}={config.get(name)!r}, expected {expected!r}")
+    if kind == "mpnet" and config.get("relative_attention_num_buckets", _BUCKETS) != _BUCKETS:
+        buckets = config["relative_attention_num_buckets"]
+        raise ValueError(f"{_CONFIG} has relative_attention_num_buckets={buckets!r}, expected {_BUCKETS}")
     found: dict[str, Any] = {}
     for name, (least, most) in _RANGES.items():
+        if name == "type_vocab_size" and kind == "mpnet":
+            continue
         value = config.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise ValueError(f"{_CONFIG} has {name}={value!r}, expected a number from {least:,} to {most:,}")
@@ -225,17 +313,21 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
             f"{_CONFIG} has hidden_size={found['hidden_size']}, expected a multiple of "
             f"num_attention_heads={found['num_attention_heads']}"
         )
+    if found["hidden_size"] % LANES:
+        raise ValueError(f"{_CONFIG} has hidden_size={found['hidden_size']}, expected a multiple of {LANES}")
     epsilon = config.get("layer_norm_eps", 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 0.01:
         raise ValueError(f"{_CONFIG} has layer_norm_eps={epsilon!r}, expected a number in (0, 0.01)")
-    return found | {"layer_norm_eps": epsilon}
+    return found | {"layer_norm_eps": epsilon, "model_type": kind}
 
 
 def known_name(name: str) -> str:
-    """Return the name of a weight in a model without a head, in the newer naming."""
-    name = name.removeprefix("bert.")
+    """Return the name of a weight in a BERT without a head, in the newer naming."""
+    name = name.removeprefix("bert.").removeprefix("mpnet.")
     for before, now in ((".gamma", ".weight"), (".beta", ".bias")):
         name = name.removesuffix(before) + now if name.endswith(before) else name
+    for before, now in _OF_MPNET.items():
+        name = name.replace(f".attention.{before}.", f".attention.{now}.")
     return name
 
 
@@ -262,15 +354,18 @@ def _check_weights(path: Path, shape: dict[str, Any]) -> None:
 
 
 def _weights(shape: dict[str, Any]) -> dict[str, list[int]]:
-    """Return the shape of each weight of a BERT by name."""
+    """Return the shape of each weight by name."""
     size, wide = shape["hidden_size"], shape["intermediate_size"]
     found = {
         "embeddings.word_embeddings.weight": [shape["vocab_size"], size],
         "embeddings.position_embeddings.weight": [shape["max_position_embeddings"], size],
-        "embeddings.token_type_embeddings.weight": [shape["type_vocab_size"], size],
         "embeddings.LayerNorm.weight": [size],
         "embeddings.LayerNorm.bias": [size],
     }
+    if shape["model_type"] == "mpnet":
+        found["encoder.relative_attention_bias.weight"] = [_BUCKETS, shape["num_attention_heads"]]
+    else:
+        found["embeddings.token_type_embeddings.weight"] = [shape["type_vocab_size"], size]
     matrices = {f"attention.self.{kind}": (size, size) for kind in ("query", "key", "value")}
     matrices |= {"attention.output.dense": (size, size), "intermediate.dense": (wide, size)}
     matrices |= {"output.dense": (size, wide)}

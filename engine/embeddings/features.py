@@ -5,7 +5,6 @@ al. 2009, CC BY 4.0) and stored in ``public/``. :mod:`engine.embeddings.contamin
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.config import FEATURE_SETS
+from engine.config import ENCODERS, FEATURE_SETS, MINILM
 from engine.config.feature_registry import FeatureSet
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
@@ -36,12 +35,12 @@ VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 
 Each part of a token's features then has a length of about 1, so that none dominates the clip norm.
 """
-_FORMAT = 3
+_FORMAT = 4
 """Version of the file; increase it when the meaning or the last digits change.
 
-How the language model's graph is traced affects the last digits too, and a run on other digits is another run.
+The order of the sums in the language model affects the last digits too, and a run on other digits is another run.
 """
-_PROJECTION_FORMAT = 1
+_PROJECTION_FORMAT = 2
 """Version of the fit; increase it when a custom model's projection is fitted differently."""
 _SPLITS = ("train", "validation", "test")
 
@@ -119,9 +118,9 @@ def _table(
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     more = []
     if features.in_context:
-        model = with_projection(own, progress)
+        model = with_projection(own, features, progress)
         more.append(_in_context(sentences, features.name, package.folder, near_by, progress, model))
-    return of_tokens(features, words, encoded.vectors[rows], *more)
+    return of_tokens(features, words, encoded.vectors[rows], *more, language_model=own.label if own else MINILM)
 
 
 OUT_OF_CONTEXT: dict[str, Callable[[Sequence[str], np.ndarray], np.ndarray]] = {
@@ -131,7 +130,9 @@ OUT_OF_CONTEXT: dict[str, Callable[[Sequence[str], np.ndarray], np.ndarray]] = {
 """Computation of each part that does not depend on the sentence, from words and their vectors: [tokens, width]."""
 
 
-def of_tokens(features: FeatureSet, words: Sequence[str], vectors: np.ndarray, *more: np.ndarray) -> np.ndarray:
+def of_tokens(
+    features: FeatureSet, words: Sequence[str], vectors: np.ndarray, *more: np.ndarray, language_model: str = MINILM
+) -> np.ndarray:
     """Return the features of tokens, [tokens, F], as :func:`narrow` returns them.
 
     Args:
@@ -139,14 +140,15 @@ def of_tokens(features: FeatureSet, words: Sequence[str], vectors: np.ndarray, *
         words: The tokens.
         vectors: Their word vectors, [tokens, 300].
         *more: The parts in context together, if there are any.
+        language_model: Name of the language model, on whose size the width depends.
 
     Raises:
         ValueError: If the number of values differs from the declared width.
     """
     parts = [OUT_OF_CONTEXT[part.name](words, vectors) for part in features.parts if not part.in_context]
     table: np.ndarray = np.concatenate([narrow(part) for part in (*parts, *more)], axis=1)
-    if table.shape[1] != features.width:
-        raise ValueError(f"features={features.name!r} have {table.shape[1]} values, expected {features.width}")
+    if table.shape[1] != (width := features.width(language_model)):
+        raise ValueError(f"features={features.name!r} have {table.shape[1]} values, expected {width}")
     return table
 
 
@@ -158,7 +160,7 @@ def _in_context(
     progress: Callable[[float], None],
     more: Sequence[str] = (),
 ) -> np.ndarray:
-    """Compute contextual features in a separate process, which frees the memory of TensorFlow and spaCy.
+    """Compute contextual features in a separate process, which frees the memory of the language model and spaCy.
 
     ``more`` has folder, label and projection of a custom model.
     """
@@ -169,10 +171,15 @@ def _in_context(
         return found
 
 
-def with_projection(own: OwnInContext | None, progress: Callable[[float], None]) -> Sequence[str]:
-    """Return folder, label and projection of a custom model; nothing for MiniLM.
+def statistics_of(name: str) -> Path:
+    """Return the file with the mean [size] and the length of a registered encoder's layer, from public text."""
+    return PUBLIC / f"{name}-statistics.npz"
 
-    The projection is fitted once on Wikigold's sentences, like MiniLM's.
+
+def with_projection(own: OwnInContext | None, features: FeatureSet, progress: Callable[[float], None]) -> Sequence[str]:
+    """Return folder, label and projection, or statistics, of a language model; nothing for MiniLM.
+
+    Those of a custom model are fitted once on Wikigold's sentences, like MiniLM's.
 
     Raises:
         VectorsMissing: If the model is not available.
@@ -182,14 +189,17 @@ def with_projection(own: OwnInContext | None, progress: Callable[[float], None])
     """
     if own is None:
         return ()
-    name = f"projections/{own.label}-{_PROJECTION_FORMAT}.npz"
+    if own.label in ENCODERS:
+        return [str(own.model.folder), own.label, str(statistics_of(own.label))]
+    kind = "statistics" if features.any_model else "projection"
+    name = f"projections/{own.label}-{'' if kind == 'projection' else f'{kind}-'}{_PROJECTION_FORMAT}.npz"
     told = [str(own.model.folder), own.label]
     if own.artefacts.get(name) is None:
         with own.artefacts.lock(name, lambda: progress(0.0)):
             if own.artefacts.get(name) is None:
                 sentences = own.public_sentences()
                 with own.artefacts.write(name, "The projection of the language model") as made:
-                    _separately(sentences, ["projection", "-"], made, progress, [*told, str(made)])
+                    _separately(sentences, [kind, "-"], made, progress, [*told, str(made)])
     return [*told, str(own.artefacts.local_path(name))]
 
 
@@ -215,7 +225,6 @@ def _separately(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         )
         try:
             for line in process.stdout or ():
@@ -229,8 +238,8 @@ def _separately(
             raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def projection(path: Path = PROJECTION) -> dict[str, np.ndarray]:
-    """Return mean [size] and directions [size, KEPT] of each used layer, from public text."""
+    """Return mean [size] and directions [size, KEPT] of each used layer, or the statistics of one, from public text."""
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files}

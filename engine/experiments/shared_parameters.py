@@ -37,7 +37,7 @@ def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: 
     known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
     entity_types = len({name for each in types for name in each} if known else set(types[platform]))
     tags = len(PREFIXES[config.schemes[platform]]) * entity_types + 1
-    tagger = build(config.tagger, config.feature_set.width, tags, config.feature_set.copied)
+    tagger = build(config.tagger, config.feature_set.width(config.language_model), tags, config.feature_set.copied)
     tagger = tagger.sharing(config.federation.shared_parts)
     weights = dict.fromkeys(tagger.splits, 0)
     leaves = {}

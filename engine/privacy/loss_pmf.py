@@ -66,7 +66,9 @@ class LossPmf:
         infinity_mass = self.infinity_mass + other.infinity_mass - self.infinity_mass * other.infinity_mass
         return LossPmf(self.width, self.first + other.first, fftconvolve(self.masses, other.masses), infinity_mass)
 
-    def get_delta_for_epsilon(self, epsilon: float | Sequence[float]) -> float | NDArray[np.float64]:
+    def get_delta_for_epsilon(
+        self, epsilon: float | Sequence[float] | NDArray[np.float64]
+    ) -> float | NDArray[np.float64]:
         """Return δ at each ε: infinity mass + Σ mass · (1 − e^(ε − loss)), over the losses above ε."""
         upper, lower = (np.append(sums, 0.0) for sums in self._sums_from_above)
         losses = np.append(self._losses, np.inf)
@@ -74,7 +76,7 @@ class LossPmf:
         with np.errstate(invalid="ignore"):
             found = upper[above] - np.exp(np.minimum(0.0, epsilon - losses[above])) * lower[above]
         delta = self.infinity_mass + np.fmax(0.0, found)  # not a number at an infinite ε
-        return float(delta) if np.isscalar(epsilon) else np.asarray(delta)
+        return float(delta) if np.isscalar(epsilon) else np.asarray(delta, np.float64)
 
     def get_epsilon_for_delta(self, delta: float) -> float:
         """Return the smallest ε ≥ 0 whose δ is at most ``delta``; ∞ if there is none."""

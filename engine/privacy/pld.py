@@ -38,10 +38,10 @@ class PrivacyLossDistribution:
         """Return the losses of both mechanisms, one after the other, on the same grid."""
         return PrivacyLossDistribution(self.remove.compose(other.remove), self.add.compose(other.add))
 
-    def get_delta_for_epsilon(self, epsilon: float | Sequence[float]) -> float | np.ndarray:
+    def get_delta_for_epsilon(self, epsilon: float | Sequence[float] | np.ndarray) -> float | np.ndarray:
         """Return δ at each ε, the larger of both directions."""
-        deltas = np.maximum(*(pmf.get_delta_for_epsilon(epsilon) for pmf in (self.remove, self.add)))
-        return float(deltas) if np.isscalar(epsilon) else deltas
+        deltas = np.maximum(self.remove.get_delta_for_epsilon(epsilon), self.add.get_delta_for_epsilon(epsilon))
+        return float(deltas) if np.isscalar(epsilon) else np.asarray(deltas)
 
     def get_epsilon_for_delta(self, delta: float) -> float:
         """Return ε at δ, the larger of both directions."""

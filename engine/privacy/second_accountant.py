@@ -100,7 +100,7 @@ def unsampled(mu: float, delta: float, error: float = 0.01) -> Bounds:
     return Bounds(lower, estimate, upper, upper)
 
 
-class _Loss(PrivacyRandomVariableTruncated):
+class _Loss(PrivacyRandomVariableTruncated):  # type: ignore[misc]
     """The loss of a step, truncated so far out that its mean equals the untruncated one."""
 
     def mean(self) -> float:

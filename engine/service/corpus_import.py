@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import MOST_FITTED
 from engine.corpus import CorpusHandle, shared_sentences
 from engine.corpus.declared_types import mentions
 from engine.corpus.sentences import Corpus, Sentence
@@ -131,7 +131,7 @@ def main() -> int:
             _say(stage="Counting entities")
             _ = handle.layout
             _say(stage="Comparing with the sentences that features were fitted on")
-            overlap(handle, ALL_FEATURES.name)
+            overlap(handle, MOST_FITTED.name)
     except EpsilonError as error:
         _say(error=str(error))
         return 2

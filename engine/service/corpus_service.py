@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import corpus as corpora
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import MOST_FITTED
 from engine.corpus import CorpusInfo, derived_files, files, uploads
 from engine.corpus.declared_types import REFUSE, DeclaredTypes, described
 from engine.corpus.sentences import Sentence
@@ -38,7 +38,7 @@ class CorpusService:
     def overlap(self, name: str) -> Overlap | None:
         """Return the overlap of a corpus with the training data of any features; None if it cannot be read."""
         try:
-            return overlap(corpora.resolve(name, self._context.settings), ALL_FEATURES.name)
+            return overlap(corpora.resolve(name, self._context.settings), MOST_FITTED.name)
         except CorpusError:
             return None
 
@@ -173,7 +173,11 @@ class CorpusService:
         corpora.fetch(name, self._context.settings, progress)
 
     def language_models(self) -> list[str]:
-        """Return the available language models, MiniLM first. Raises VectorsMissing if the custom one is not usable."""
+        """Return the available language models: MiniLM first, a custom one last.
+
+        Raises:
+            VectorsMissing: If the custom one is not usable.
+        """
         return custom_model.installed(self._context.settings)
 
     def vectors(self) -> list[str]:

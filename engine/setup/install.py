@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine import setup_status
-from engine.setup import Failed, packages
+from engine.setup import Failed, mpnet, packages
 from engine.setup import progress as setup_progress
 from engine.setup.progress import say
 from engine.setup_status import Progress
@@ -47,7 +47,7 @@ QUICK = ("--timeout", "5", "--retries", "0")
 TF_PRIVACY = "engine/setup/tf_privacy.txt"
 """Requirements file of TensorFlow Privacy, which asks for an older TensorFlow and Python than it needs."""
 
-EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL}
+EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.MPNET}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
@@ -256,8 +256,8 @@ def fetch_heavy(progress: Callable[[str], None]) -> None:
         packages.fetch(packages.pip_install(TF_PRIVACY, "--ignore-requires-python"), progress)
     except Failed as error:
         raise Failed(
-            f"TensorFlow could not be downloaded ({error}). Only contextual vectors and the reference back end need "
-            "it. The next installation tries again."
+            f"TensorFlow could not be downloaded ({error}). Only the reference back end and TensorFlow Privacy's "
+            "cross-check need it. The next installation tries again."
         ) from error
 
 
@@ -276,6 +276,13 @@ def fetch_language_model(progress: Callable[[str], None]) -> None:
             f"The public language model could not be downloaded ({error}). Only contextual vectors need it. The next "
             "installation tries again."
         ) from error
+
+
+def mpnet_installed() -> bool:
+    """Return whether the larger language model's files are in this environment."""
+    from engine.config.encoder_registry import MPNET, folder_of
+
+    return folder_of(MPNET).is_dir()
 
 
 def training_is_compiled() -> bool:
@@ -317,12 +324,13 @@ PARTS = (
         make=lambda progress: fetch_vectors(VECTORS, progress),
     ),
     Part(name=setup_status.TRAINING, there=training_is_compiled, make=compile_training),
+    Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
     Part(
         name=setup_status.TENSORFLOW,
         there=tensorflow_installed,
         make=fetch_heavy,
     ),
-    Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
+    Part(name=setup_status.MPNET, there=mpnet_installed, make=mpnet.install),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 

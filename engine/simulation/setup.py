@@ -8,6 +8,7 @@ import numpy as np
 from engine import corpus as corpora
 from engine import embeddings, setup_status
 from engine.config import SimulationConfig, engine_version, run_id
+from engine.config.encoder_registry import MPNET
 from engine.corpus import AnyCorpus, CorpusHandle
 from engine.corpus.sentences import tags_of
 from engine.corpus.tag_schemes import from_bioes
@@ -157,7 +158,9 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
     """
     required = {setup_status.VECTORS, setup_status.TRAINING}
     if config.feature_set.in_context:
-        required |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
+        required.add(setup_status.LANGUAGE_MODEL)
+    if config.language_model == MPNET:
+        required.add(setup_status.MPNET)
     if settings.backend == "tensorflow":
         required.add(setup_status.TENSORFLOW)
     setup_status.wait_for(required, tell)

@@ -4,7 +4,6 @@ Features and back end are those of training (:mod:`engine.embeddings`); taggers 
 are the most likely well-formed ones, even if the run was scored without this constraint.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +106,10 @@ class TextTagger:
         rows, table = np.array([row_of[word] for word in words], np.int32), vectors.table
         if not features.word_vectors_only:
             more = [self._in_context(sentences, model, package.folder)] if features.in_context else []
-            rows, table = np.arange(len(words), dtype=np.int32), of_tokens(features, words, table[rows], *more)
+            rows, table = (
+                np.arange(len(words), dtype=np.int32),
+                of_tokens(features, words, table[rows], *more, language_model=config.language_model),
+            )
         offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
         tags = np.zeros(len(words), np.int16)
         distinct = {word: number for number, word in enumerate(dict.fromkeys(words))}
@@ -119,10 +121,9 @@ class TextTagger:
             self._on_progress(f"reading the text with the language model: {share:.0%}")
 
         own = own_in_context(model.config.language_model, self.settings)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         from engine.embeddings.contextual import features
 
-        arguments = with_projection(own, report)
+        arguments = with_projection(own, model.config.feature_set, report)
         pair = (own.model, Path(arguments[-1])) if own else None
         return features(model.config.features, package, sentences, report, pair)
 

@@ -10,6 +10,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 
 from engine import setup_status
+from engine.embeddings.transformer import compile_encoder
 from engine.errors import EpsilonError, StoreError
 from engine.hardware import processor
 from engine.privacy.mechanisms import add_gaussian_noise
@@ -59,6 +60,7 @@ def _compile_noise() -> None:
 
 
 def _compile_other_functions() -> None:
+    compile_encoder()
     compile_gathering()
     compile_dropout()
     compile_optimisers()

@@ -36,8 +36,9 @@ def _language_model(app: Application, start: Mapping[str, Any]) -> None:
         models = app.corpora.language_models()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-    models = list(dict.fromkeys([*models, start["language_model"]]))
-    if FEATURE_SETS[st.session_state.features].custom_model and len(models) > 1:
+    features = FEATURE_SETS[st.session_state.features]
+    models = [name for name in dict.fromkeys([*models, start["language_model"]]) if features.reads(name)]
+    if len(models) > 1:
         widgets.select(start, "language_model", models)
 
 

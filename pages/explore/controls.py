@@ -141,7 +141,7 @@ def _config() -> SimulationConfig:
     values = federated.effective({name: state.get(name, state[_INITIAL][name]) for name in FLAT})
     kind = KINDS[values["tagger"]]
     without_effect = {name for name in OF_KIND if name not in kind.fields}
-    if not FEATURE_SETS[values["features"]].custom_model:
+    if not FEATURE_SETS[values["features"]].reads(values["language_model"]):
         without_effect.add("language_model")
     if values["clip_norm"] is None:
         without_effect.add("clip_norm")

@@ -16,6 +16,7 @@ RANKS = (
     ("engine.taggers",),
     ("engine.artifact_store", "engine.file_access", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),
+    ("engine.gemm",),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring"),

@@ -162,5 +162,5 @@ def _composed_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], time
     probs = np.bincount(np.clip(indices, low, high)[indices >= low] - low, one[seen][indices >= low], high - low + 1)
     if len(probs) < 2:
         return 0.0
-    composed = LossPmf(width, low, probs, 0.0).self_compose(times)
+    composed = LossPmf(width, low, probs.astype(np.float64), 0.0).self_compose(times)
     return composed.get_epsilon_for_delta(delta + _FFT_ERROR)

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
-from engine.training.compiled.gemm import PANEL_BYTES, ROWS, add_product, packed
+from engine.gemm import PANEL_BYTES, ROWS, add_product, packed
 
 ARITHMETIC = {"contract", "nsz", "arcp"}
 """Fast-math flags that preserve NaN and ∞, since a gradient that is not finite must be detected."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, prange
 
+from engine.gemm import add_product_of_columns, packed
 from engine.taggers.layers import Dense
 from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import (
@@ -18,7 +19,6 @@ from engine.training.compiled.arithmetic import (
     square_by_weights,
     square_of_bias,
 )
-from engine.training.compiled.gemm import add_product_of_columns, packed
 from engine.training.compiled.wide_dense import (
     LEAST_INPUTS,
     MOST_OUTPUTS,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, prange
 
+from engine.gemm import add_product, packed
 from engine.taggers.layers import BidirectionalLSTM
 from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import (
@@ -25,7 +26,6 @@ from engine.training.compiled.arithmetic import (
     squash,
     tanh,
 )
-from engine.training.compiled.gemm import add_product, packed
 
 FORWARD = 0
 

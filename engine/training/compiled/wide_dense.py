@@ -8,8 +8,8 @@ the cores.
 import numpy as np
 from numba import njit, prange
 
+from engine.gemm import add_product, packed
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, square_of_bias
-from engine.training.compiled.gemm import add_product, packed
 
 LEAST_INPUTS, MOST_OUTPUTS = 512, 32
 _STRETCH = 512

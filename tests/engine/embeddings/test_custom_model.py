@@ -13,12 +13,14 @@ from engine.cluster import worker
 from engine.config import FEATURE_SETS, MINILM, SimulationConfig, run_key
 from engine.embeddings import custom_model, features, minilm
 from engine.embeddings.contextual import fitted, token_vectors
-from engine.embeddings.custom_model import OwnInContext, at, find, installed
+from engine.embeddings.custom_model import OwnInContext, Shape, at, find, installed
+from engine.embeddings.transformer import Encoder
+from engine.embeddings.word_pieces import word_pieces
 from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
 from engine.service import Application
 from engine.simulation.setup import prepare
 from engine.training.row_lookup import rows_of
-from tests.engine.embeddings.test_minilm import reference_layers
+from tests.engine.embeddings.encoders import reference_layers
 
 PIECES = [
     "[PAD]",
@@ -76,33 +78,29 @@ def with_model(settings, folder):
 class TestForwardPass:
     def test_equals_the_reference_implementation_with_custom_sizes(self, folder) -> None:
         own = at(folder)
-        assert (own.layers, own.size, own.heads, own.places, own.used_layers) == (3, 128, 4, 14, (2, 3))
-        weights = minilm.weights(own)
-        first, _ = minilm.word_pieces(SENTENCES, own)
-        assert first.ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model is cased
-        pieces = minilm.word_pieces(SENTENCES, own)
-        ids, _, mask = minilm.padded(pieces, [0, 1])
-        found = minilm.Encoder(weights, own).layers(ids, mask, np.zeros_like(ids))
-        for row, stretch in enumerate(pieces):
-            expected_layers = reference_layers(weights, stretch.ids, layers=3, heads=4, epsilon=1e-7)
-            for layer, expected in zip(found, expected_layers, strict=True):
-                assert np.allclose(layer[row, : len(stretch.ids)], expected, atol=2e-5)
+        shape = Shape(kind="bert", layers=3, size=128, heads=4, epsilon=1e-7)
+        assert (own.shape, own.places, own.used_layers) == (shape, 14, (2, 3))
+        weights, pieces = minilm.weights(own), word_pieces(SENTENCES, own)
+        assert pieces[0].ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model is cased
+        found = Encoder(weights, shape, range(4)).vectors(pieces, np.zeros(7, np.int32))
+        expected = [np.stack(reference_layers(weights, each.ids, shape), 1) for each in pieces]
+        assert np.abs(found - np.concatenate(expected)).max() < 2e-5
 
     def test_minilm_as_custom_model_equals_minilm(self) -> None:
         own = at(minilm.folder())
         assert own.label.startswith("bert-6x384-")
         assert own.used_layers == features.LAYERS
-        mine = token_vectors(minilm.Encoder(minilm.weights(own), own), SENTENCES, (4, 6), own=own)
-        usual = token_vectors(minilm.Encoder(minilm.weights()), SENTENCES, (4, 6))
+        mine = token_vectors(Encoder(minilm.weights(own), own.shape, (4, 6)), SENTENCES, own=own)
+        usual = token_vectors(Encoder(minilm.weights(), minilm.SHAPE, (4, 6)), SENTENCES)
         assert np.array_equal(mine, usual)
 
     def test_long_sentences_are_split_at_the_maximum_length(self, folder) -> None:
-        stretches = minilm.word_pieces([["aspirin"] * 30], at(folder))
+        stretches = word_pieces([["aspirin"] * 30], at(folder))
         assert [len(each.ids) for each in stretches] == [16, 16, 4]
 
     def test_do_lower_case_lower_cases_words(self, folder) -> None:
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-        assert minilm.word_pieces([["The"]], at(folder))[0].ids.tolist() == [2, 5, 3]
+        assert word_pieces([["The"]], at(folder))[0].ids.tolist() == [2, 5, 3]
 
     def test_half_precision_is_read(self, folder) -> None:
         values = load_file(folder / "model.safetensors")
@@ -149,10 +147,11 @@ class TestInvalidModels:
     @pytest.mark.parametrize(
         ("field", "value", "message"),
         [
-            ("model_type", "roberta", "model_type='roberta', expected 'bert'"),
+            ("model_type", "roberta", "model_type='roberta', expected 'bert' or 'mpnet'"),
             ("hidden_act", "relu", "hidden_act='relu', expected 'gelu'"),
             ("position_embedding_type", "relative_key", "expected 'absolute'"),
             ("hidden_size", 64, "hidden_size=64, expected a number from 128"),
+            ("hidden_size", 136, "hidden_size=136, expected a multiple of 16"),
             ("hidden_size", "128", "hidden_size='128', expected a number"),
             ("num_attention_heads", 5, "expected a multiple of num_attention_heads=5"),
             ("num_hidden_layers", 4, "has no encoder.layer.3.attention"),
@@ -192,10 +191,10 @@ class TestInvalidModels:
     def test_a_tokenizer_of_another_model_is_refused(self, folder) -> None:
         (folder / "vocab.txt").write_text("\n".join([*PIECES, "one", "more"]))
         with pytest.raises(VectorsMissing, match=r"\b16 pieces.*at most 14\b"):
-            minilm.word_pieces(SENTENCES, at(folder))
+            word_pieces(SENTENCES, at(folder))
         (folder / "tokenizer.json").write_text('{"model": 3}')
         with pytest.raises(VectorsMissing, match="cannot be read"):
-            minilm.word_pieces(SENTENCES, at(folder))
+            word_pieces(SENTENCES, at(folder))
 
 
 def test_projection_whitens_and_has_fixed_signs() -> None:
@@ -210,7 +209,7 @@ def test_projection_whitens_and_has_fixed_signs() -> None:
 class TestFeatures:
     @pytest.fixture(scope="class")
     def encodings(self, tmp_path_factory):
-        """Return a folder with what has been encoded, by the model's label: an encoding starts TensorFlow twice."""
+        """Return a folder with what has been encoded, by the model's label: an encoding starts two processes."""
         return tmp_path_factory.mktemp("encodings")
 
     @pytest.fixture
@@ -240,12 +239,12 @@ class TestFeatures:
         own = at(folder)
         split = encoded().train
         table = encoded().vectors
-        assert table.shape[1] == FEATURE_SETS["contextual"].width
+        assert table.shape[1] == FEATURE_SETS["contextual"].width()
         (kept,) = (with_model.home / "encoded").glob("*.npy")
         assert f"-contextual-{own.label}-" in kept.name
-        with np.load(with_model.home / "projections" / f"{own.label}-1.npz") as basis:
+        with np.load(with_model.home / "projections" / f"{own.label}-2.npz") as basis:
             mine = token_vectors(
-                minilm.Encoder(minilm.weights(own), own), [["The", "aspirin", "helps"]], own.used_layers, own=own
+                Encoder(minilm.weights(own), own.shape, own.used_layers), [["The", "aspirin", "helps"]], own=own
             )
             expected_layers = [
                 (mine[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate((2, 3))
@@ -286,8 +285,8 @@ class TestFeatures:
         shutil.rmtree(encodings, ignore_errors=True)
         real = features.with_projection
 
-        def changed(own, progress):
-            result = real(own, progress)
+        def changed(own, kind, progress):
+            result = real(own, kind, progress)
             (folder / "vocab.txt").write_text("\n".join(reversed(PIECES)))
             return result
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine import corpus
-from engine.config import FEATURE_SETS, SimulationConfig
+from engine.config import ENCODERS, FEATURE_SETS, SimulationConfig
+from engine.config.encoder_registry import MPNET
 from engine.embeddings import features
 from engine.embeddings.encoding import name_of
 from engine.embeddings.vectors import find
@@ -67,10 +68,13 @@ def test_rows_of_returns_rows_of_arrays_and_mapped_files(tmp_path) -> None:
 
 def test_each_feature_set_contains_the_one_before_it() -> None:
     sets = list(FEATURE_SETS.values())
-    assert [features.name for features in sets] == ["vectors", "shapes", "contextual", "tuned", "names"]
-    assert [features.width for features in sets] == [300, 317, 573, 957, 993]
-    assert [features.copied for features in sets] == [300, 317, 317, 317, 317]
-    for smaller, larger in pairwise(sets):
+    names = ["vectors", "shapes", "contextual", "tuned", "names", "layer", "layer-names"]
+    assert [features.name for features in sets] == names
+    assert [features.width() for features in sets] == [300, 317, 573, 957, 993, 401, 437]
+    assert [features.width(MPNET) for features in sets[-2:]] == [785, 821]
+    assert FEATURE_SETS["layer"].width("bert-12x1024-0123456789abcdef") == 1041
+    assert [features.copied for features in sets] == [300, 317, 317, 317, 317, 17, 17]
+    for smaller, larger in [*pairwise(sets[:5]), sets[5:]]:
         assert larger.parts[: len(smaller.parts)] == smaller.parts
 
 
@@ -110,7 +114,7 @@ def test_stored_features_are_not_computed_again(with_shapes, monkeypatch) -> Non
 def test_encode_waits_for_another_run_with_the_lock(with_shapes, monkeypatch) -> None:
     config, encoded, settings = with_shapes
     handle = corpus.resolve("synthetic", settings)
-    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-3.npy"
+    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-4.npy"
     made = handle.artefacts.local_path(name).read_bytes()
     handle.artefacts.remove(name)
     monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other run computes it"))
@@ -146,6 +150,13 @@ def test_stored_projection_has_means_and_directions_per_layer() -> None:
     for layer in features.LAYERS:
         assert basis[f"mean{layer}"].shape == (384,)
         assert basis[f"directions{layer}"].shape == (384, features.KEPT)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_stored_statistics_have_the_size_of_the_layer(name) -> None:
+    found = features.projection(features.statistics_of(name))
+    assert found["mean"].shape == (ENCODERS[name].size,)
+    assert 1 < found["length"] < 100
 
 
 class TestSubprocess:

@@ -10,7 +10,7 @@ import pytest
 from engine import corpus
 from engine.cluster.worker import compute
 from engine.config import JOIN, FederationConfig, with_noise
-from engine.config.feature_registry import ALL_FEATURES
+from engine.config.feature_registry import MOST_FITTED
 from engine.embeddings.contamination import overlap
 from engine.errors import CorpusError, InvalidConfig
 from engine.records import Audit, RunState
@@ -83,7 +83,7 @@ def queue_run(app: Application, name: str, masked: float = 0.0) -> str:
     RunStore(app.settings.store_url).submit(identity, config, on.checksum)
     assert len(app.previews.plan(config).shards) == len(on.parts)
     assert len(on.layout) == on.train_sentences
-    overlap(on, ALL_FEATURES.name)
+    overlap(on, MOST_FITTED.name)
     return identity
 
 

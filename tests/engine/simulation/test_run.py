@@ -243,10 +243,15 @@ def test_a_run_waits_for_required_components_and_reports_it(trained_settings, tm
 
 
 @pytest.mark.parametrize(
-    ("config", "backend"),
-    [(dataclasses.replace(SMALL, features="contextual"), "compiled"), (SMALL, "tensorflow")],
+    ("config", "backend", "part"),
+    [
+        (dataclasses.replace(SMALL, features="contextual"), "compiled", setup_status.LANGUAGE_MODEL),
+        (SMALL, "tensorflow", setup_status.TENSORFLOW),
+    ],
 )
-def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatch, config, backend):
+def test_a_run_waits_for_what_its_features_and_its_back_end_need(
+    settings, tmp_path, monkeypatch, config, backend, part
+):
     class StageReported(Exception):
         """Enough stages were reported."""
 
@@ -254,9 +259,9 @@ def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatc
         raise StageReported(stage)
 
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
-    setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TENSORFLOW), over=1))
+    setup_status.tell(Progress(parts=(setup_status.VECTORS, part), over=1))
     run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=on_stage_report)
-    with setup_status.alone(lambda: None), pytest.raises(StageReported, match="now: TensorFlow"):
+    with setup_status.alone(lambda: None), pytest.raises(StageReported, match=f"now: {part}"):
         next(run)
 
 

@@ -26,7 +26,7 @@ ALLOWED = TOTAL.filter.capacity
 
 
 def charge_request(run: str, share: float, **more) -> ChargeRequest:
-    fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run"}
+    fields: dict[str, object] = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run"}
     fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.capacity}
     return ChargeRequest(**{**fields, **more})
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from engine.gemm import BLOCKS, SUMMED, Blocks, add_product, packed, use
 from engine.hardware import Processor
 from engine.taggers import KINDS, Sizes
 from engine.taggers.char_vocab import NUMBER
@@ -17,7 +18,6 @@ from engine.taggers.tagger import FEATURES, Node, Tagger, stack
 from engine.training.batches import Batch
 from engine.training.compiled import backend, dense, lstm
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, affine, columns_of_product, squash, tanh
-from engine.training.compiled.gemm import BLOCKS, SUMMED, Blocks, add_product, packed, use
 
 
 @njit(fastmath=ARITHMETIC)

@@ -6,8 +6,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from engine.training.compiled import gemm
-from engine.training.compiled.gemm import (
+from engine import gemm
+from engine.gemm import (
     BLOCKS,
     PANEL_BYTES,
     ROWS,

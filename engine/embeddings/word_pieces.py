@@ -1,0 +1,102 @@
+"""Sentences in word pieces, as encoders of language models read them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.embeddings.custom_model import BORDERS, MOST_PIECES, OwnModel, lower_cased
+from engine.embeddings.minilm import folder
+from engine.errors import VectorsMissing
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Part of a sentence in word pieces.
+
+    Attributes:
+        ids: Piece ids, between those of the beginning and the end ([CLS] and [SEP] for BERT), int32.
+        words: Index of each piece's token among all tokens, int32; −1 for the beginning and the end.
+    """
+
+    ids: np.ndarray
+    words: np.ndarray
+
+
+def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None) -> list[Pieces]:
+    """Split sentences into word pieces, in order; a sentence longer than the model's limit is split.
+
+    Args:
+        sentences: Words of each sentence.
+        own: Custom model instead of MiniLM.
+
+    Raises:
+        VectorsMissing: If the tokenizer is not available.
+    """
+    most = own.places if own else MOST_PIECES
+    borders = BORDERS[own.shape.kind if own else "bert"]
+    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), borders)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    begin, end = map(tokenizer.token_to_id, borders)
+    found, first = [], 0
+    for sentence, encoding in zip(
+        sentences, tokenizer.encode_batch(list(sentences), is_pretokenized=True, add_special_tokens=False), strict=True
+    ):
+        ids = np.array(encoding.ids, np.int32)
+        words = np.array(encoding.word_ids, np.int32) + first
+        for start, stop in pairwise([*range(0, max(1, len(ids)), most), len(ids)]):
+            found.append(
+                Pieces(
+                    np.concatenate([[begin], ids[start:stop], [end]]).astype(np.int32),
+                    np.concatenate([[-1], words[start:stop], [-1]]).astype(np.int32),
+                )
+            )
+        first += len(sentence)
+    return found
+
+
+def _tokenizer(place: Path, borders: tuple[str, str]) -> Any:
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+    if (place / "tokenizer.json").is_file():
+        return Tokenizer.from_file(str(place / "tokenizer.json"))
+    begin, end = borders
+    lowercase = bool(lower_cased(place))
+    return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=lowercase, cls_token=begin, sep_token=end)
+
+
+def _own_tokenizer(own: OwnModel) -> Any:
+    """Return the tokenizer of a custom model.
+
+    Raises:
+        VectorsMissing: If it cannot be read or does not belong to the model.
+    """
+    borders = BORDERS[own.shape.kind]
+    try:
+        found = _tokenizer(own.folder, borders)
+    except Exception as error:  # the library does not document its exceptions
+        raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
+    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, borders):
+        raise VectorsMissing(
+            f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
+            f"{own.vocabulary:,}, {' and '.join(borders)} among them"
+        )
+    return found
+
+
+def batches(pieces: Sequence[Pieces], most: int) -> Iterator[list[Pieces]]:
+    """Yield the sentences by length in batches of at most ``most`` pieces, or of one sentence."""
+    batch: list[Pieces] = []
+    held = 0
+    for each in sorted(pieces, key=lambda each: len(each.ids)):
+        if batch and held + len(each.ids) > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(each)
+        held += len(each.ids)
+    if batch:
+        yield batch
