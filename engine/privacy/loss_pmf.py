@@ -97,7 +97,7 @@ class LossPmf:
 
     @functools.cached_property
     def _losses(self) -> NDArray[np.float64]:
-        return (self.first + np.arange(len(self.masses))) * self.width
+        return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.width
 
     @functools.cached_property
     def _sums_from_above(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
