@@ -78,7 +78,9 @@ def onnx_runtime(values: dict[str, np.ndarray], shape: Shape, last: int, pieces:
 
 def _graph(onnx: Any, values: dict[str, np.ndarray], shape: Shape, last: int) -> Any:
     """Return an MPNet up to a layer in ONNX, from the sums of embeddings [B, T, size] and the attention's bias."""
-    helper, nodes, stored = onnx.helper, [], {}
+    helper = onnx.helper
+    nodes: list[Any] = []
+    stored: dict[str, Any] = {}
 
     def constant(name: str, value: np.ndarray) -> str:
         stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
