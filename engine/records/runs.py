@@ -125,7 +125,7 @@ class Run:
     owner: str | None = None
 
     def __post_init__(self) -> None:
-        # Records of versions without declarations state that all tag names are public; for own corpora nobody knows.
+        # Records of versions without declarations state that all tag names are public; for own corpora this is unknown.
         if self.records and has_own_corpus(self.config.corpus):
             records = tuple(record.with_own_types(declared=False) for record in self.records)
             object.__setattr__(self, "records", records)
