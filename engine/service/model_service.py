@@ -39,16 +39,17 @@ class ModelService:
         name = paths.model_name(identity, platform)
         if path := self._context.settings.artefacts.get(name):
             model = Model.load(path)
-            if model.run_id is None:
-                if model.config != self._queries.get(identity).config:
-                    raise StoreError(f"The tagger {path.name} is refused: it has other settings than run {identity}.")
-                return replace(model, run_id=identity)
-            if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
+            if model.run_id not in (None, identity) and identity != reproducibility.repeat_id(str(model.run_id)):
                 raise StoreError(f"The tagger {path.name} is refused: it belongs to run {model.run_id}.")
-            return model
-        if not (self._context.settings.published / name).is_file():
+        elif (self._context.settings.published / name).is_file():
+            model = published_models.read(name, self._context.settings.published)
+        else:
             raise RunNotFound(f"run {identity} has no saved tagger: rerun it to create one")
-        return published_models.read(name, self._context.settings.published)
+        if model.run_id is None:
+            if model.config != self._queries.get(identity).config:
+                raise StoreError(f"The tagger {name} is refused: it has other settings than run {identity}.")
+            return replace(model, run_id=identity)
+        return model
 
     def exists(self, identity: str) -> bool:
         """Return whether the tagger of a run is saved or published. Raises RunNotFound, StoreError."""

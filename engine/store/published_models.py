@@ -5,7 +5,6 @@ decide which words of a user's text are tagged. A file that is not listed, or wa
 """
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +73,7 @@ def read(name: str, folder: Path) -> "Model":
     model, run_id = Model.load(path), paths.run_of_model(name)
     if model.run_id not in (None, run_id):
         raise StoreError(f"The published tagger {path.name} is refused: it belongs to run {model.run_id}.")
-    return replace(model, run_id=run_id)
+    return model
 
 
 def _checksum(path: Path) -> str:

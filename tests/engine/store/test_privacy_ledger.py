@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -26,7 +27,7 @@ ALLOWED = TOTAL.filter.capacity
 
 
 def charge_request(run: str, share: float, **more) -> ChargeRequest:
-    fields: dict[str, object] = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run"}
+    fields: dict[str, Any] = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run"}
     fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.capacity}
     return ChargeRequest(**{**fields, **more})
 

@@ -1,6 +1,8 @@
 """Published models: a file that differs from the published one is refused with a reason."""
 
 import dataclasses
+import hashlib
+import json
 import shutil
 
 import numpy as np
@@ -24,7 +26,7 @@ def folder(tmp_path):
 def test_round_trip_in_half_precision(folder):
     found = published_models.read(NAME, folder)
     np.testing.assert_array_equal(found.weights, model().weights.astype(np.float16).astype(np.float32))
-    assert (found.run_id, found.config, found.tags) == (model().run_id, model().config, model().tags)
+    assert (found.run_id, found.config, found.tags) == (None, model().config, model().tags)
     with np.load(folder / NAME, allow_pickle=False) as arrays:
         assert arrays["weights"].dtype == np.float16
 
@@ -33,8 +35,7 @@ def test_second_model_keeps_the_first(folder):
     other = model_name("b" * 16)
     published_models.write(dataclasses.replace(model(), run_id="b" * 16), other, folder)
     assert list(published_models.sums(folder)) == ["a" * 16 + ".npz", "b" * 16 + ".npz"]
-    assert published_models.read(NAME, folder).run_id == "a" * 16
-    assert published_models.read(other, folder).run_id == "b" * 16
+    assert published_models.read(NAME, folder).config == published_models.read(other, folder).config == model().config
 
 
 def test_changed_bit_is_refused(folder):
@@ -55,7 +56,13 @@ def test_unlisted_model_is_refused(folder):
 
 
 def test_model_of_another_run_is_refused(folder):
-    published_models.write(model(), model_name("b" * 16), folder)
+    """Files of earlier versions name their run."""
+    with np.load(folder / NAME, allow_pickle=False) as arrays:
+        head, weights = json.loads(str(arrays["head"])), arrays["weights"]
+    path = folder / model_name("b" * 16)
+    np.savez(path, head=np.array(json.dumps(head | {"format": 1, "run_id": "a" * 16})), weights=weights)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    (path.parent / published_models.SUMS).write_text(f"{checksum}  {path.name}\n")
     with pytest.raises(StoreError, match=r"bbbb\.npz .*refused: .*run aaaa"):
         published_models.read(model_name("b" * 16), folder)
 
