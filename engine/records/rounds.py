@@ -104,6 +104,9 @@ class NoiseCheck:
         looks: Steps whose sum was recomputed.
         looks_counted: Those where rounding does not decide the result.
         largest_gap: Largest distance between the applied and the recomputed sum, in clip norms.
+        draws_compared: Draws of noise that were compared with their key; 0 in records before engine version 6 compared
+            them.
+        sampling_compared: Sentences whose sampling at a step was compared with the step's key.
     """
 
     steps: int
@@ -127,6 +130,8 @@ class NoiseCheck:
     looks: int = 0
     looks_counted: int = 0
     largest_gap: float = 0.0
+    draws_compared: int = 0
+    sampling_compared: int = 0
 
     @property
     def failed(self) -> bool:

@@ -12,6 +12,7 @@ from engine import setup_status
 from engine.errors import EpsilonError, StoreError
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.privacy.noise_check.kernels import compile_measuring
+from engine.privacy.noise_check.replay import compile_replay
 from engine.seeds import Secrets
 from engine.taggers.decoding import Decoder
 from engine.training import compile_cache
@@ -37,6 +38,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
         compile_dropout()
         add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
         compile_measuring()
+        compile_replay()
         compile_optimisers()
         compile_averaging()
         scores = np.zeros((3, 3), dtype=np.float32)
