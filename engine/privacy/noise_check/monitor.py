@@ -325,7 +325,7 @@ class NoiseMonitor:
             key: The key.
         """
         state, step = self._state, int(self._state["steps"][0])
-        window = max(_WINDOW, 16 * (plan.batch_size // 8))
+        window = max(_WINDOW, 16 * -(-plan.batch_size // 8))
         low = taken % -(-plan.examples // window) * window
         high = min(plan.examples, low + window)
         found = replay.compare_sample(sentences, low, high, plan.sampling_probability, replay.words_of(key))
