@@ -292,9 +292,7 @@ class NoiseMonitor:
             key: The key.
         """
         state, watch = self._state, self.watch
-        weights, fixed = watch.stretch(step), watch.fixed
-        turn = step * replay.FIXED % len(fixed)
-        own = fixed[turn : turn + replay.FIXED]
+        weights = watch.stretch(step)
         compared, differing, weight, difference = replay.compare_noise(
             noise,
             error,
@@ -302,8 +300,8 @@ class NoiseMonitor:
             self._plan.noise_std,
             weights.start,
             weights.stop,
-            own,
-            weights.stop - weights.start + turn,
+            watch.fixed,
+            step % replay.FIXED,
             replay.words_of(key),
             step * replay.LANES % replay.WIDTH,
             watch.is_whole(step),

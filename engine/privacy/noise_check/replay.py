@@ -17,8 +17,10 @@ from numba import njit
 
 LANES = 8
 """Of 256 adjacent weights, those whose noise is compared at each step; the next ones at the next step."""
-FIXED = 16
-"""Fixed weights whose noise is compared at each step, of all parts of the model; others at the next one."""
+FIXED = 4
+"""Every fourth of the fixed weights, which lie in all parts of the model, is compared at each step; others at the next
+one.
+"""
 WIDTH, _BLOCK = 256, 4096
 """Counters that the generator computes together, and their draws: the i-th counter gives the i-th draw of each row."""
 _RARE = 1 << 16
@@ -108,18 +110,18 @@ def _judge(found, error, total, draw, radius, std, result):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def compare_noise(noise, error, sums, std, start, stop, fixed, first, key, lane, far):  # type: ignore[no-untyped-def]
+def compare_noise(noise, error, sums, std, start, stop, fixed, turn, key, lane, far):  # type: ignore[no-untyped-def]
     """Compare the noise of one step with the draws of its key.
 
     Args:
-        noise: Noise on the weights from ``start`` to ``stop``, then on the fixed ones, float64 [k].
-        error: Most by which rounding may have moved each value, float64 [k].
-        sums: Clipped sum to which the noise was added, float64 [k].
+        noise: Noise on the weights from ``start`` to ``stop``, then on the fixed ones, float64 [k + m].
+        error: Most by which rounding may have moved each value, float64 [k + m].
+        sums: Clipped sum to which the noise was added, float64 [k + m].
         std: Planned standard deviation.
         start: First weight of the range.
         stop: End of the range.
-        fixed: Fixed weights to compare, int64 [m].
-        first: Index of the first of them in ``noise``.
+        fixed: Fixed weights, int64 [m].
+        turn: First of the fixed weights to compare, of every ``FIXED``.
         key: uint32 [8].
         lane: First of the ``LANES`` compared weights of each 256 adjacent ones.
         far: Whether to compare all draws beyond three standard deviations too.
@@ -145,15 +147,16 @@ def compare_noise(noise, error, sums, std, start, stop, fixed, first, key, lane,
                         j = place - start
                         if _judge(noise[j], error[j], sums[j], draw, radius, std, result):
                             result[2], result[3] = place, (noise[j] - std * draw) / std
-    counters = ((fixed // _BLOCK) * WIDTH + fixed % WIDTH).astype(np.uint32)
+    own = fixed[turn::FIXED]
+    counters = ((own // _BLOCK) * WIDTH + own % WIDTH).astype(np.uint32)
     words = key_stream(key, counters, 0)
-    for i in range(fixed.size):
-        row, j = fixed[i] % _BLOCK // WIDTH, first + i
+    for i in range(own.size):
+        row, j = own[i] % _BLOCK // WIDTH, stop - start + turn + FIXED * i
         even = row - row % 2
         x, y, radius = _pair(words[even, i], words[even + 1, i], key, counters[i], row // 2)
         draw = y if row % 2 else x
         if _judge(noise[j], error[j], sums[j], draw, radius, std, result):
-            result[2], result[3] = fixed[i], (noise[j] - std * draw) / std
+            result[2], result[3] = own[i], (noise[j] - std * draw) / std
     return result
 
 
@@ -212,5 +215,5 @@ def words_of(key: bytes) -> np.ndarray:
 def compile_replay() -> None:
     """Compile for the types of a run and keep the result on disk."""
     values, key = np.zeros(2), words_of(bytes(32))
-    compare_noise(values, values, values, 1.0, 0, 1, np.array([0]), 1, key, 0, False)
+    compare_noise(values, values, values, 1.0, 0, 1, np.array([0]), 0, key, 0, False)
     compare_sample(np.array([0]), 0, 8, 0.5, key)
