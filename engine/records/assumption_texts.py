@@ -7,7 +7,10 @@ import re
 
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
 
-POISSON = "Each step samples each sentence independently with the same probability (Poisson sampling). This run did so."
+POISSON = (
+    "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check states "
+    "how far the samples were compared with their draws."
+)
 SHUFFLE = (
     "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
     "batch by up to 2C and the last batch, into which it moves another sentence, by up to C, once an epoch. "
@@ -44,6 +47,8 @@ OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 
 _EARLIER = {
+    "Each step samples each sentence independently with the same probability (Poisson sampling). This run did "
+    "so.": POISSON,
     "Each step draws each sentence independently with the same probability (Poisson sampling), as was done "
     "here.": POISSON,
     "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would "

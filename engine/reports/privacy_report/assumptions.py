@@ -115,8 +115,15 @@ def _sampling(evidence: Evidence) -> Assumption:
     what = "Sentences per step" if check.unit == "sentence" else "Clients per round"
     why = (
         f"{what} (mean ± standard deviation): {check.batch_mean:.4g} ± {check.batch_std:.3g}, planned "
-        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. The independence of the samples follows from the "
-        "program code; it was not measured."
+        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. "
+    )
+    if not check.sampling_compared:
+        why += "The independence of the samples follows from the program code; it was not measured."
+        return _of(check, False, why, name)
+    why += (
+        f"Compared with the draws of the steps' keys, {check.sampling_compared:,} times: each sampled {check.unit}, and "
+        f"in turn some or all others. All equal them. Draws of different keys, and of different {check.unit}s, are "
+        "independent as far as the key stream of ChaCha20 is."
     )
     return _of(check, True, why, name)
 
