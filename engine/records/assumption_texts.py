@@ -8,8 +8,8 @@ import re
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
 
 POISSON = (
-    "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check states "
-    "how far the samples were compared with their draws."
+    "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check "
+    "states how far the samples were compared with their draws."
 )
 SHUFFLE = (
     "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "

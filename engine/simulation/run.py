@@ -91,8 +91,8 @@ def simulate(
         yield record
     if recorder.done.step != plan.steps:
         raise TrainingFailed(
-            f"Training ended after step {recorder.done.step:,} of {plan.steps:,}, expected all steps of the plan: a rule "
-            "that stops earlier could depend on private sentences. Set fewer epochs instead"
+            f"Training ended after step {recorder.done.step:,} of {plan.steps:,}, expected all steps of the plan. A "
+            "rule that ends it earlier could depend on private sentences; set fewer epochs instead"
         )
     epsilon = recorder.epsilon
     for side in sides:

@@ -228,14 +228,14 @@ class _Verdict:
         number, step, weight, difference = state["differing"]
         if number:
             faults.append(
-                f"At step {step + 1:,.0f} the noise on the weight {weight + 1:,.0f} differs by {difference:+.2g} standard "
-                f"deviations from the draw of its key (steps like this: {number:,.0f})."
+                f"At step {step + 1:,.0f} the noise on the weight {weight + 1:,.0f} differs by {difference:+.2g} "
+                f"standard deviations from the draw of its key (steps like this: {number:,.0f})."
             )
         number, step, sentence, inside = state["misdrawn"].tolist()
         if number:
             faults.append(
-                f"At step {step + 1:,} the sample {'contains' if inside else 'lacks'} {self.watch.unit} {sentence + 1:,}, "
-                f"against the draw of its key (steps like this: {number:,})."
+                f"At step {step + 1:,} the sample {'contains' if inside else 'lacks'} {self.watch.unit} "
+                f"{sentence + 1:,}, against the draw of its key (steps like this: {number:,})."
             )
         step, before = state["reused"].tolist()
         if step >= 0:

@@ -121,9 +121,9 @@ def _sampling(evidence: Evidence) -> Assumption:
         why += "The independence of the samples follows from the program code; it was not measured."
         return _of(check, False, why, name)
     why += (
-        f"Compared with the draws of the steps' keys, {check.sampling_compared:,} times: each sampled {check.unit}, and "
-        f"in turn some or all others. All equal them. Draws of different keys, and of different {check.unit}s, are "
-        "independent as far as the key stream of ChaCha20 is."
+        f"{check.sampling_compared:,} times it was compared with the draw of a step's key whether a {check.unit} is in "
+        f"the sample: each sampled {check.unit}, and in turn some or all others. The draws are as independent as the "
+        "key stream of ChaCha20."
     )
     return _of(check, True, why, name)
 

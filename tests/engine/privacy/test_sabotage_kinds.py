@@ -17,7 +17,6 @@ from engine.federated import client_update, server
 from engine.privacy import gaussian_sampler, mechanisms
 from engine.records import NoiseCheck
 from engine.seeds import Secrets
-from engine.training import dpsgd
 from engine.training.batches import Batch
 from engine.training.dpsgd import DPSGD, StepStatistics
 from engine.training.optimisers import Optimiser
@@ -187,9 +186,7 @@ REUSE: dict[str, Callable[[Patch], None]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("fault", "size", "step"), at_sizes({fault: dict.fromkeys(SIZED, 2) for fault in REUSE})
-)
+@pytest.mark.parametrize(("fault", "size", "step"), at_sizes({fault: dict.fromkeys(SIZED, 2) for fault in REUSE}))
 def test_reused_draws_are_found(fault: str, size: int, step: int, monkeypatch: Patch) -> None:
     REUSE[fault](monkeypatch)
     found = found_by(sized(size), step)
@@ -297,11 +294,11 @@ def pairs_apart(sentences: np.ndarray) -> np.ndarray:
 
 
 SAMPLING = {
-    "pairs_drawn_together": sampled(lambda run, drawn, step: np.flatnonzero(np.isin(np.arange(14_041) // 2, drawn // 2))),
-    "pairs_drawn_apart": sampled(lambda run, drawn, step: pairs_apart(drawn)),
-    "one_sentence_favoured": sampled(
-        lambda run, drawn, step: favoured(drawn, run.plan.sampling_probability, step)
+    "pairs_drawn_together": sampled(
+        lambda run, drawn, step: np.flatnonzero(np.isin(np.arange(14_041) // 2, drawn // 2))
     ),
+    "pairs_drawn_apart": sampled(lambda run, drawn, step: pairs_apart(drawn)),
+    "one_sentence_favoured": sampled(lambda run, drawn, step: favoured(drawn, run.plan.sampling_probability, step)),
     "fifty_sentences_favoured": sampled(
         lambda run, drawn, step: np.unique(
             np.concatenate(
@@ -313,11 +310,16 @@ SAMPLING = {
         lambda run, drawn, step: np.union1d(drawn, [8, 9]) if np.isin([8, 9], drawn).any() else drawn
     ),
     "the_sample_of_the_step_before_is_left_out": sampled(
-        lambda run, drawn, step: np.setdiff1d(
-            drawn, mechanisms.poisson_sample(run.streams.stream("sampling", step=step - 1), 14_041, run.plan.sampling_probability)
+        lambda run, drawn, step: (
+            np.setdiff1d(
+                drawn,
+                mechanisms.poisson_sample(
+                    run.streams.stream("sampling", step=step - 1), 14_041, run.plan.sampling_probability
+                ),
+            )
+            if step
+            else drawn
         )
-        if step
-        else drawn
     ),
 }
 SAMPLING_FOUND = {
@@ -450,12 +452,8 @@ FOLLOWING: dict[str, tuple[Callable[[Patch], None], dict[int, int]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("fault", "size", "step"), at_sizes({fault: steps for fault, (_, steps) in FOLLOWING.items()})
-)
-def test_settings_that_follow_private_values_are_found(
-    fault: str, size: int, step: int, monkeypatch: Patch
-) -> None:
+@pytest.mark.parametrize(("fault", "size", "step"), at_sizes({fault: steps for fault, (_, steps) in FOLLOWING.items()}))
+def test_settings_that_follow_private_values_are_found(fault: str, size: int, step: int, monkeypatch: Patch) -> None:
     FOLLOWING[fault][0](monkeypatch)
     found_by(sized(size), step)
 
