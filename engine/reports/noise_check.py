@@ -134,7 +134,7 @@ def _draws(check: NoiseCheck) -> list[str]:
         "draws, 0.6 are.",
         "A difference between noise and draws that is smaller than the rounding of the weights is not detected.",
         "The check compares plan, training settings and number of steps with those of the first step. It cannot show "
-        "that they were chosen without private values, nor that nobody ended the run because of them."
+        "that they were chosen without private values, nor why a person ended the run."
         + ("" if check.unit == "client" else " A clip norm that follows them is found at the next recomputed sum."),
         "Keys are compared within a run, not between the machines of a federation.",
     ]

@@ -350,7 +350,7 @@ class NoiseMonitor:
 
 
 def _fingerprint(value: bytes) -> int:
-    """Return 64 bits of the SHA-256 of a value, not 0.
+    """Return 63 bits of the SHA-256 of a value, as an odd number of 64 bits, so not 0.
 
     Of a million values, two have the same with probability 3e-8.
     """
