@@ -129,13 +129,16 @@ _TAILS = (
 
 def _draws(check: NoiseCheck) -> list[str]:
     """Return the limits of the comparison of noise with the draws of its keys, and of the settings."""
+    settings = (
+        "The check compares plan, training settings and number of steps with those of the first step. It cannot show "
+        "that they were chosen without private values, nor why a person ended the run. A clip norm that follows such "
+        "values is found at the next recomputed sum."
+    )
     return [
+        *([settings] if check.unit == "sentence" else []),
         "Noise truncated at five standard deviations is detected only if a compared draw is that large. Of a million "
         "draws, 0.6 are.",
         "A difference between noise and draws that is smaller than the rounding of the weights is not detected.",
-        "The check compares plan, training settings and number of steps with those of the first step. It cannot show "
-        "that they were chosen without private values, nor why a person ended the run."
-        + ("" if check.unit == "client" else " A clip norm that follows them is found at the next recomputed sum."),
         "Keys are compared within a run, not between the machines of a federation.",
     ]
 

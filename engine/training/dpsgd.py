@@ -15,7 +15,7 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.encoding import token_positions
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
-from engine.privacy.noise_check.kernels import picked, to_noise
+from engine.privacy.noise_check.kernels import differs, picked, to_noise
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
@@ -204,9 +204,8 @@ class DPSGD:
             left: copy after the last update.
             fixed: indices of further copied weights.
         """
-        now = self.optimiser.look(self.weights, where, fixed)
-        own = np.concatenate([np.arange(where.start, where.stop), fixed]) >= first if first else slice(None)
-        return any(not np.array_equal(now[name][own], left[name][own]) for name in ("weights", *self.optimiser.state))
+        now = {"weights": self.weights, **self.optimiser.state}
+        return any(differs(now[name], left[name], where.start, where.stop, fixed, first) for name in now)
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """Recompute the sum of the step from groups of its sentences and from single sentences.

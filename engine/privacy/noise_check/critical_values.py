@@ -39,7 +39,7 @@ FAMILIES = 16
 10. sum of the components along the sums, 11. of their squares: evaluations × 2, for ranges and for all weights;
 12. none since noise is compared with the draws of its keys: its share keeps the other bounds of recorded runs;
 13. sum of the sample sizes' scores, 14. of their squares: evaluations (twice as many);
-15. number of draws beyond 2.5 to 5 standard deviations: evaluations × limits;
+15. number of draws beyond 2.5, 3.5 and 4.5 standard deviations: evaluations × limits;
 16. number of samples that contain each sentence, by the largest score and the sum of squares: evaluations × sentences,
     and evaluations, each with half the share.
 

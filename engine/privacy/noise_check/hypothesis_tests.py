@@ -186,7 +186,7 @@ class _Verdict:
                     f"The noise on the weights of “{title}” is not normally distributed: the empirical "
                     f"distribution differs by up to {100 * distance:.2g} %."
                 ]
-        number = int(self._visits().sum())
+        number = int(self._stretch_visits() @ np.diff(self.watch.borders))
         if self._moved(slice(0, self.watch.size), number) >= 1e-3:
             return []
         for limit, beyond in zip(kernels.TAILS, self.state["tails"].tolist(), strict=True):

@@ -5,7 +5,7 @@ from numba import njit
 
 BINS, REACH = 64, 4.0
 """Bins of equal width from −REACH to REACH standard deviations; one more on either side counts the values beyond."""
-TAILS = (2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
+TAILS = (2.5, 3.5, 4.5)
 """Standard deviations; of all measured values, those beyond each are counted."""
 
 EACH = 4
@@ -29,7 +29,7 @@ def measure(noise, slack, sums, std, start, layers, squares, slacks, bins, tails
         squares: Σ noise² of each weight, float64 [size]; updated in place.
         slacks: Σ slack² of each weight, float64 [size]; updated in place.
         bins: Histogram of the noise in each layer, int64 [L, BINS + 2]; updated in place, without NaN.
-        tails: Values beyond each of ``TAILS``, int64 [6]; updated in place.
+        tails: Values beyond each of ``TAILS``, int64 [3]; updated in place.
 
     Returns:
         Σ noise², Σ slack², Σ noise · sums, Σ sums², over the layers.
@@ -82,6 +82,18 @@ def picked(array, start, stop, fixed):  # type: ignore[no-untyped-def]
     for j in range(fixed.size):
         found[stop - start + j] = array[fixed[j]]
     return found
+
+
+@njit(cache=True, nogil=True)
+def differs(array, copy, start, stop, fixed, first):  # type: ignore[no-untyped-def]
+    """Return whether ``array``, float [size], differs from a copy of :func:`picked`, except before index ``first``."""
+    for i in range(max(start, first), stop):
+        if array[i] != copy[i - start]:
+            return True
+    for j in range(fixed.size):
+        if fixed[j] >= first and array[fixed[j]] != copy[stop - start + j]:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -141,6 +153,7 @@ def compile_measuring() -> None:
     measure(values, values, values, 1.0, 0, layers, values.copy(), values.copy(), bins, tails)
     picked(values, 0, 1, np.array([1]))
     picked(values.astype(np.float32), 0, 1, np.array([1]))
+    differs(values.astype(np.float32), values.astype(np.float32), 0, 1, np.array([1]), 0)
     count(np.zeros(2, dtype=np.int64), 0, np.array([1]))
     to_noise(values.copy(), values.copy(), values, 1)
     outside(values, values, np.array([0, 2]), values[:1], values[:1])

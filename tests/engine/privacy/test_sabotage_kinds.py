@@ -328,7 +328,7 @@ SAMPLING_FOUND = {
     "one_sentence_favoured": {20_000: 137, 300_000: 4388, 1_000_000: 2194},
     "fifty_sentences_favoured": {20_000: 4, 300_000: 128, 1_000_000: 64},
     "one_pair_drawn_together": {20_000: 64, 300_000: 2048, 1_000_000: 1024},
-    "the_sample_of_the_step_before_is_left_out": {20_000: 2, 300_000: 512, 1_000_000: 128},
+    "the_sample_of_the_step_before_is_left_out": {20_000: 2, 300_000: 4388, 1_000_000: 1024},
 }
 """Step by which a fault of the samples is found. The sizes differ in their batches: 1,024, 32 and 64."""
 
