@@ -260,7 +260,7 @@ class NoiseMonitor:
                 if size > 0:
                     self._test_direction(step, float(noise[:draws] @ direction[:draws]) / size / std, len(directions))
         if key is not None:
-            self._compare_noise(step, noise, error, directions[0], key)
+            self._compare_noise(step, weights, whole, (noise, error, directions[0]), key)
 
     def _test_step(self, step: int, square: float, draws: int, far: float) -> None:
         state = self._state
@@ -281,31 +281,30 @@ class NoiseMonitor:
         ):
             self._state["leak"][:] = [step, part]
 
-    def _compare_noise(self, step: int, noise: np.ndarray, error: np.ndarray, sums: np.ndarray, key: bytes) -> None:
+    def _compare_noise(
+        self, step: int, weights: slice, whole: bool, measured: tuple[np.ndarray, ...], key: bytes
+    ) -> None:
         """Compare the noise of a step with the draws of its key.
 
         Args:
             step: Number of the step.
-            noise: As in :meth:`saw_noise`.
-            error: As in :meth:`saw_noise`.
-            sums: The clipped sum on the same weights.
+            weights: Its measured range.
+            whole: Whether these are all weights.
+            measured: Noise and error as in :meth:`saw_noise`, and the clipped sum on the same weights.
             key: The key.
         """
-        state, watch = self._state, self.watch
-        weights = watch.stretch(step)
+        state = self._state
         compared, differing, weight, difference = replay.compare_noise(
-            noise,
-            error,
-            sums,
+            *measured,
             self._plan.noise_std,
             weights.start,
             weights.stop,
-            watch.fixed,
+            self.watch.fixed,
             step % replay.FIXED,
             replay.words_of(key),
             step * replay.LANES % replay.WIDTH,
-            watch.is_whole(step),
-        )
+            whole,
+        ).tolist()
         state["compared"][0] += int(compared)
         if differing:
             if state["differing"][0] == 0:
@@ -325,8 +324,8 @@ class NoiseMonitor:
         state, step = self._state, int(self._state["steps"][0])
         window = max(_WINDOW, 16 * -(-plan.batch_size // 8))
         low = taken % -(-plan.examples // window) * window
-        high = min(plan.examples, low + window)
-        found = replay.compare_sample(sentences, low, high, plan.sampling_probability, replay.words_of(key))
+        high, q = min(plan.examples, low + window), plan.sampling_probability
+        found = replay.compare_sample(sentences, low, high, q, replay.words_of(key)).tolist()
         state["compared"][1] += found[0]
         if found[1]:
             if state["misdrawn"][0] == 0:

@@ -25,8 +25,8 @@ WIDTH, _BLOCK = 256, 4096
 """Counters that the generator computes together, and their draws: the i-th counter gives the i-th draw of each row."""
 _RARE = 1 << 16
 """Words below this value get 32 more bits from the nonce (1, 0, 0)."""
-_FAR = 47_712_884
-"""Words below this value give a radius above 3: exp(−9/2) · 2³²."""
+_FAR = 9_395_202
+"""Words below this value give a radius above 3.5: exp(−3.5²/2) · 2³²."""
 _PRECISION = 1e-6
 """Largest error of a draw in single precision, relative to its radius; the largest of 9 · 10⁷ is 2.0e-7."""
 _SUM = 2.0**-22
@@ -124,7 +124,7 @@ def compare_noise(noise, error, sums, std, start, stop, fixed, turn, key, lane, 
         turn: First of the fixed weights to compare, of every ``FIXED``.
         key: uint32 [8].
         lane: First of the ``LANES`` compared weights of each 256 adjacent ones.
-        far: Whether to compare all draws beyond three standard deviations too.
+        far: Whether to compare all draws beyond 3.5 standard deviations too.
 
     Returns:
         Compared draws, those that differ, and the weight and the difference ÷ ``std`` of the first one, float64 [4].
