@@ -90,10 +90,10 @@ def differs(array, copy, start, stop, fixed, first):  # type: ignore[no-untyped-
     for i in range(max(start, first), stop):
         if array[i] != copy[i - start]:
             return True
+    different = 0
     for j in range(fixed.size):
-        if fixed[j] >= first and array[fixed[j]] != copy[stop - start + j]:
-            return True
-    return False
+        different += fixed[j] >= first and array[fixed[j]] != copy[stop - start + j]
+    return different > 0
 
 
 @njit(cache=True, nogil=True)
