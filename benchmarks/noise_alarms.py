@@ -32,7 +32,6 @@ _CHUNK = 200
 QUESTIONS = {
     "spread of a step": "the noise on the weights had",
     "along at a step": "the noise lies",
-    "noise used again": "added the",
     "spreads of the steps": "From step to step",
     "spread over all": "on the weights has",
     "spread of a layer": "on the weights of “.*” has",
@@ -42,8 +41,6 @@ QUESTIONS = {
     "draws far out": "lie beyond",
     "along, sum": "The noise points",
     "along, spread": "Along the clipped sum",
-    "lags": "The noise of steps",
-    "drift": "in common",
     "sample sizes, mean": "Samples hold",
     "sample sizes, spread": "Sample sizes spread",
     "times drawn, spread": "comes back too",
@@ -112,7 +109,7 @@ def count(trial: Trial, first: int, last: int) -> dict[str, Any]:
 
 def _version() -> str:
     """Return a checksum of the code whose alarms are counted."""
-    checks = ("critical_values", "kernels", "monitor", "hypothesis_tests", "schedule")
+    checks = ("critical_values", "kernels", "replay", "monitor", "hypothesis_tests", "schedule")
     files = [REPOSITORY / "engine" / "privacy" / "noise_check" / f"{name}.py" for name in checks]
     files += [REPOSITORY / "benchmarks" / f"{name}.py" for name in ("noise_simulation", "noise_alarms")]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

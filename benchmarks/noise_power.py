@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.noise_simulation import Toy
 from benchmarks.report import markdown
+from engine.privacy.mechanisms import add_gaussian_noise
 from engine.privacy.noise_check.schedule import Watch
 from engine.seeds import Secrets
 from engine.simulation.recorder import report_steps
@@ -79,31 +80,29 @@ def _weights_without(toy: Toy, fault: Fault, random: np.random.Generator) -> np.
 def found_at(toy: Toy, fault: Fault, seed: int) -> int | None:
     """Return the number of steps after which the check first fails; None if it never does.
 
-    Only the inputs of the monitor are drawn: the noise, and a sum in a random direction. The sum is the same at all
-    steps where the noise does not depend on it.
+    Only the inputs of the monitor are drawn: the noise of each step's key, and a sum in a random direction. The sum is
+    the same at all steps where the noise does not depend on it.
     """
     random, monitor, due = np.random.default_rng(seed), toy.monitor(seed), set(report_steps(toy.steps))
-    watch, kept = monitor.watch, np.ones(toy.weights)
+    watch, kept, keys = monitor.watch, np.ones(toy.weights), Secrets.seeded(seed, "power")
     kept[_weights_without(toy, fault, random)] -= fault.missing
     always = fault.fixed * random.standard_normal(toy.weights)
     only = int(random.integers(toy.steps)) if fault.once else None
     no_sample, error, before = np.zeros(0, dtype=np.int64), np.zeros(toy.weights + len(watch.fixed)), None
     direction = random.standard_normal(toy.weights + len(watch.fixed))
     for step in range(toy.steps):
-        where, fixed = watch.stretch(step), watch.fixed
-        noise = random.standard_normal(where.stop - where.start + len(fixed))
-        again = noise[len(noise) - len(fixed) :]
+        where, fixed, key = watch.stretch(step), watch.fixed, keys.stream("noise", step=step)
+        drawn = np.zeros(toy.weights, dtype=np.float32)
+        add_gaussian_noise(drawn, key, 1.0)
         if before is not None and fault.repeated:
-            again[:] = fault.repeated * before + math.sqrt(1 - fault.repeated**2) * again
-        before = again.copy()
-        inside = (where.start <= fixed) & (fixed < where.stop)
-        noise[fixed[inside] - where.start] = again[inside]
-        noise *= np.concatenate((kept[where], kept[fixed]))
-        noise += np.concatenate((always[where], always[fixed]))
+            drawn = fault.repeated * before + math.sqrt(1 - fault.repeated**2) * drawn
+        before = drawn
+        changed = drawn * kept + always
+        noise = np.concatenate((changed[where], changed[fixed]))
         sums = random.standard_normal(len(noise)) if fault.beside else direction[: len(noise)]
         if fault.beside and only in (None, step):
             noise += fault.beside / math.sqrt(toy.weights) * sums
-        monitor.saw_noise(step, noise, error[: len(noise)], [sums])
+        monitor.saw_noise(step, noise, error[: len(noise)], [sums], key.key)
         monitor.saw_sample(no_sample)
         if step + 1 in due and monitor.verdict().failed:
             return step + 1

@@ -218,7 +218,7 @@ class Client:
         streams = self._streams()
         monitor = self._monitor(common.size)
         server = self._server_plan
-        client_monitor = ClientNoiseMonitor(plan, server, monitor) if monitor and server else None
+        client_monitor = ClientNoiseMonitor(plan, server, monitor, streams, self._index) if monitor and server else None
         if client_monitor:
             client_monitor.start_round(common, round)
         trained = self._trained(common.copy(), visit, streams, monitor if not client_monitor else None)
@@ -226,7 +226,7 @@ class Client:
         if update is None:
             raise TrainingFailed(f"round={round + 1}: the weights are no longer finite; nothing is sent")
         if client_monitor:
-            client_monitor.observe(0, trained, update)
+            client_monitor.observe(self._index, trained, update)
         if monitor:
             check = monitor.verdict()
             self._save_check(monitor, ended=check.failed or round + 1 == len(plan.rounds))
@@ -329,7 +329,8 @@ class Client:
         )
         if content:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                monitor.state = {name: arrays[name].copy() for name in monitor.state}
+                # A file of an earlier version may lack some.
+                monitor.state = {name: arrays[name].copy() for name in monitor.state if name in arrays}
         return monitor
 
     @property

@@ -8,13 +8,16 @@ compared with the monitor's own mean of the messages, so that the server adds no
 """
 
 import math
+from typing import cast
 
 import numpy as np
 
 from engine.federated.plan import FederatedPlan
 from engine.privacy.noise_check.kernels import picked
 from engine.privacy.noise_check.monitor import NoiseMonitor
+from engine.privacy.noise_check.schedule import drawn
 from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Secrets, Seeds
 
 _UPDATES = 8
 """Number of participants of a round whose updates the noise is compared with, beside the sum of all updates."""
@@ -27,8 +30,25 @@ class ClientNoiseMonitor:
         signal: L2 norm of the sum of the clipped updates of the last finished round.
     """
 
-    def __init__(self, plan: FederatedPlan, server: PrivacyPlan, monitor: NoiseMonitor) -> None:
+    def __init__(
+        self,
+        plan: FederatedPlan,
+        server: PrivacyPlan,
+        monitor: NoiseMonitor,
+        streams: Secrets | Seeds,
+        first: int = 0,
+    ) -> None:
+        """Prepare the observer.
+
+        Args:
+            plan: The federated plan.
+            server: The plan of the mechanism on whole clients.
+            monitor: Receives the measurements.
+            streams: Random streams of the run.
+            first: Number of the first observed client.
+        """
         self._plan, self._server, self._monitor = plan, server, monitor
+        self._streams, self._first = cast(Secrets, streams), first
         self.signal = 0.0
 
     def start_round(self, common: np.ndarray, round: int) -> None:
@@ -38,7 +58,7 @@ class ClientNoiseMonitor:
             common: Common weights at the start of the round, [size].
             round: Number of the round, from 0.
         """
-        self._secure = self._plan.secure_round(round, common.size)
+        self._secure, self._round = self._plan.secure_round(round, common.size), round
         self._before = common.astype(np.float64)
         self._total, self._sent = np.zeros(common.size), np.zeros(common.size)
         self._clients: list[int] = []
@@ -68,8 +88,9 @@ class ClientNoiseMonitor:
             scale, error = 1.0, 0.0
             if self._secure:  # a share of the noise, on a grid: rounded twice
                 scale, error = self._secure.scale, 1.5 * self._secure.grid.quantum
-            self._noise(scale * (message - clipped), np.full(clipped.size, scale * error), [clipped])
-            self._monitor.saw_sample(np.array([client]))
+            noise, rounding = scale * (message - clipped), np.full(clipped.size, scale * error)
+            self._noise(noise, rounding, [clipped], self._key("server noise", client=client))
+            self._monitor.saw_sample(np.array([client - self._first]))
 
     def end_round(self, common: np.ndarray) -> None:
         """End the round and check the result of the server.
@@ -88,13 +109,19 @@ class ClientNoiseMonitor:
             return
         number = self._server.batch_size
         directions = [self._total, *self._updates]
-        self._noise((after - self._before) * number - self._total, spacing * number, directions)
-        self._monitor.saw_sample(np.array(self._clients, dtype=np.int64))
+        noise = (after - self._before) * number - self._total
+        self._noise(noise, spacing * number, directions, self._key("server noise"))
+        key = self._key("participants") if drawn(self._server) else None
+        self._monitor.saw_sample(np.array(self._clients, dtype=np.int64), key=key)
 
-    def _noise(self, noise: np.ndarray, error: np.ndarray, directions: list[np.ndarray]) -> None:
+    def _key(self, name: str, **keys: int) -> bytes:
+        """Return the planned key of a stream in this round."""
+        return self._streams.stream(name, round=self._round, **keys).key
+
+    def _noise(self, noise: np.ndarray, error: np.ndarray, directions: list[np.ndarray], key: bytes) -> None:
         monitor = self._monitor
         step, fixed = monitor.steps_seen, monitor.watch.fixed
         where = monitor.watch.stretch(step)
         arrays = (noise, error, *directions)
         measured, rounding, *compared = (picked(array, where.start, where.stop, fixed) for array in arrays)
-        monitor.saw_noise(step, measured, rounding, compared)
+        monitor.saw_noise(step, measured, rounding, compared, key)

@@ -119,7 +119,9 @@ class Federation:
         self._seeds = seeds
         self._streams: Secrets | Seeds = secrets if plan.private else seeds
         self.monitors = self._build_monitors(secrets) if plan.private else ()
-        self._client_monitor = ClientNoiseMonitor(plan, plan.server, self.monitors[0]) if plan.server else None
+        self._client_monitor = (
+            ClientNoiseMonitor(plan, plan.server, self.monitors[0], self._streams) if plan.server else None
+        )
         self._server = Server(plan, self._common, self._streams)
         self.optimiser = Optimiser(training, weights.size)
         self.average = Average(training.averaging, weights)
@@ -140,10 +142,13 @@ class Federation:
                 )
                 for client, holding in enumerate(self.holdings)
             ]
-        return tuple(
+        monitors = tuple(
             NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own, checks=len(checked))
             for plans, size, layers, own in checked
         )
+        for monitor in monitors:
+            monitor.others = [other for other in monitors if other is not monitor]
+        return monitors
 
     def holding(self, client: int) -> ClientData:
         """Return the data of a client."""

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 
 from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
 
-POISSON = "Each step samples each sentence independently with the same probability (Poisson sampling). This run did so."
+POISSON = (
+    "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check "
+    "states how far the samples were compared with their draws."
+)
 SHUFFLE = (
     "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
     "batch by up to 2C and the last batch, into which it moves another sentence, by up to C, once an epoch. "
@@ -59,6 +62,8 @@ UNDECLARED_TYPES = (
 _WITHOUT_TYPES = {text: text.replace("tag names, ", "") for text in (PUBLIC, PUBLIC_CLIENTS)}
 
 _EARLIER = {
+    "Each step samples each sentence independently with the same probability (Poisson sampling). This run did "
+    "so.": POISSON,
     "Each step draws each sentence independently with the same probability (Poisson sampling), as was done "
     "here.": POISSON,
     "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would "

@@ -118,6 +118,9 @@ class NoiseCheck:
         looks: Steps whose sum was recomputed.
         looks_counted: Those where rounding does not decide the result.
         largest_gap: Largest distance between the applied and the recomputed sum, in clip norms.
+        draws_compared: Draws of noise that were compared with their key; 0 in records before engine version 6 compared
+            them, 1 if withheld.
+        sampling_compared: Sentences whose sampling at a step was compared with the step's key; 1 if withheld.
         noise_withheld: Whether ``noise_std`` was measured and is withheld.
     """
 
@@ -142,6 +145,8 @@ class NoiseCheck:
     looks: int = 0
     looks_counted: int = 0
     largest_gap: float = 0.0
+    draws_compared: int = 0
+    sampling_compared: int = 0
     noise_withheld: bool = False
 
     @property
@@ -194,6 +199,8 @@ class NoiseCheck:
             along_spread=0.0,
             looks_counted=0,
             largest_gap=0.0,
+            draws_compared=min(1, self.draws_compared),
+            sampling_compared=min(1, self.sampling_compared),
             noise_withheld=self.measurable,
         )
 

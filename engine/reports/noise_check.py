@@ -38,7 +38,7 @@ def check_lines(check: NoiseCheck) -> list[str]:
 
 def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     """Return quantity, measured value and planned value of each row."""
-    return [*_noise_rows(check), *_sum_rows(check), _sample_row(check)]
+    return [*_noise_rows(check), *_sum_rows(check), *_sample_rows(check)]
 
 
 def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
@@ -50,6 +50,8 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     ]
     if check.layers or check.least_visits:
         rows.append(("Steps that measured each weight", f"{check.least_visits:,} or more", ""))
+    if check.draws_compared:
+        rows.append(("Draws of noise that equal those of their keys", f"{check.draws_compared:,} compared", ""))
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:
@@ -79,11 +81,15 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
+def _sample_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
     name = "Sentences per step" if check.unit == "sentence" else "Clients per round"
     measured = WITHHELD if check.withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
-    return name, measured, f"{check.batch_planned:.4g}{spread}"
+    rows = [(name, measured, f"{check.batch_planned:.4g}{spread}")]
+    if check.sampling_compared:
+        name = f"Sampled and other {check.unit}s that equal the draws of the steps' keys"
+        rows.append((name, WITHHELD if check.withheld else f"{check.sampling_compared:,} compared", ""))
+    return rows
 
 
 _LOOKED_LESS = (
@@ -114,9 +120,8 @@ def blind_spots(check: NoiseCheck) -> list[str]:
         )
     return [
         *limits,
-        "In a run with few random numbers, the check cannot test the tails of the noise: it does not detect noise "
-        "truncated beyond four standard deviations.",
-        *_coarse_samples(check),
+        *(_draws(check) if check.draws_compared else _TAILS),
+        *(_samples(check) if check.sampling_compared else _coarse_samples(check)),
         "Where rounding of the weights adds between 0.01 and 1 % of the noise variance, the check does not test the "
         "noise in the direction of the clipped sum.",
         "The check cannot show that the key of the noise is secret. Noise from a public seed passes the check but "
@@ -125,6 +130,37 @@ def blind_spots(check: NoiseCheck) -> list[str]:
         "used. So it cannot detect a program that deceives it.",
         "The check does not cover releases outside training: losses and scores without noise, other runs on the same "
         "sentences, and copies of the data.",
+    ]
+
+
+_TAILS = (
+    "In a run with few random numbers, the check cannot test the tails of the noise: it does not detect noise "
+    "truncated beyond four standard deviations.",
+)
+"""The limit of checks that did not compare noise with the draws of its keys."""
+
+
+def _draws(check: NoiseCheck) -> list[str]:
+    """Return the limits of the comparison of noise with the draws of its keys, and of the settings."""
+    settings = (
+        "The check compares plan, training settings and number of steps with those of the first step. It cannot show "
+        "that they were chosen without private values, nor why a person ended the run. A clip norm that follows such "
+        "values is found at the next recomputed sum."
+    )
+    return [
+        *([settings] if check.unit == "sentence" else []),
+        "Noise truncated at five standard deviations is detected only if a compared draw is that large. Of a million "
+        "draws, 0.6 are.",
+        "A difference between noise and draws that is smaller than the rounding of the weights is not detected.",
+        "Keys are compared within a run, not between the machines of a federation.",
+    ]
+
+
+def _samples(check: NoiseCheck) -> list[str]:
+    """Return the limits of the comparison of samples with the draws of the steps' keys."""
+    return [
+        f"A {check.unit} that is sampled too often is detected at the first step that wrongly has it. One that is left "
+        f"out is detected if this step compares it: at least 256 {check.unit}s in turn, and twice as many as a batch."
     ]
 
 

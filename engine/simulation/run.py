@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from engine.config import SimulationConfig
 from engine.corpus import AnyCorpus
-from engine.errors import RunStopped
+from engine.errors import RunStopped, TrainingFailed
 from engine.records import RoundRecord
 from engine.seeds import Secrets
 from engine.settings import Settings
@@ -53,7 +53,7 @@ def simulate(
         CorpusError: if a corpus is missing or invalid.
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
-        TrainingFailed: if the training diverges.
+        TrainingFailed: if the training diverges or ends before its last step.
         RunStopped: if ``stop`` returned True.
     """
 
@@ -89,6 +89,11 @@ def simulate(
         arrays = {name: array.copy() for name, array in run.state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))
         yield record
+    if recorder.done.step != plan.steps:
+        raise TrainingFailed(
+            f"Training ended after step {recorder.done.step:,} of {plan.steps:,}, expected all steps of the plan. A "
+            "rule that ends it earlier could depend on private sentences; set fewer epochs instead"
+        )
     epsilon = recorder.epsilon
     for side in sides:
         on_model(

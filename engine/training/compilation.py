@@ -15,6 +15,7 @@ from engine.errors import EpsilonError, StoreError
 from engine.hardware import processor
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.privacy.noise_check.kernels import compile_measuring
+from engine.privacy.noise_check.replay import compile_replay
 from engine.seeds import Secrets
 from engine.settings import REPOSITORY
 from engine.taggers.decoding import Decoder
@@ -57,6 +58,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
 def _compile_noise() -> None:
     add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
     compile_measuring()
+    compile_replay()
 
 
 def _compile_other_functions() -> None:

@@ -15,7 +15,7 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.encoding import token_positions
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
-from engine.privacy.noise_check.kernels import picked, to_noise
+from engine.privacy.noise_check.kernels import differs, picked, to_noise
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
@@ -173,6 +173,7 @@ class DPSGD:
             total: the clipped sum, which is overwritten.
         """
         number = monitor.steps_seen
+        monitor.saw_settings(number, self.plan, self.optimiser.config, self.part)
         if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
         where, fixed = monitor.watch.stretch(number), monitor.watch.fixed
@@ -184,11 +185,13 @@ class DPSGD:
         after = self.optimiser.look(self.weights, where, fixed)
         self._left = where, self.optimiser.first, after
 
+        streams = cast(Secrets, self.streams)
+
         def measure() -> None:
             gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
             to_noise(gradient, error, clipped, self.plan.batch_size)
-            monitor.saw_noise(number, gradient, error, [clipped])
-            monitor.saw_sample(sentences, self.part)
+            monitor.saw_noise(number, gradient, error, [clipped], streams.stream("noise", step=step).key)
+            monitor.saw_sample(sentences, self.part, streams.stream("sampling", step=step).key)
 
         monitor.later(measure)
 
@@ -201,9 +204,8 @@ class DPSGD:
             left: copy after the last update.
             fixed: indices of further copied weights.
         """
-        now = self.optimiser.look(self.weights, where, fixed)
-        own = np.concatenate([np.arange(where.start, where.stop), fixed]) >= first if first else slice(None)
-        return any(not np.array_equal(now[name][own], left[name][own]) for name in ("weights", *self.optimiser.state))
+        now = {"weights": self.weights, **self.optimiser.state}
+        return any(differs(now[name], left[name], where.start, where.stop, fixed, first) for name in now)
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """Recompute the sum of the step from groups of its sentences and from single sentences.
@@ -215,15 +217,30 @@ class DPSGD:
             total: the clipped sum of the step.
         """
         groups = monitor.watch.groups(number, sentences)
-        alone = [self.clipped_sum(np.array([sentence]))[0] for sentence in (groups[0] if groups else ())]
+        measured = [self.clipped_sum(np.array([sentence])) for sentence in (groups[0] if groups else ())]
+        alone = [gradient for gradient, _ in measured]
         norms = np.array([np.linalg.norm(gradient.astype(np.float64)) for gradient in alone])
+        planned = np.array([self._planned_norm(statistics.parts) for _, statistics in measured])
         left = total.astype(np.float64)
         for gradient in alone:
             left -= gradient
         for group in groups[1:]:
             left -= self.clipped_sum(group, cut=batches_of_few)[0]
         gap = float(np.linalg.norm(left))
-        monitor.observe_sum(norms, gap, lambda: self._unsure(groups))
+        monitor.observe_sum(norms, gap, lambda: self._unsure(groups), planned)
+
+    def _planned_norm(self, parts: np.ndarray) -> float:
+        """Return the norm of a sentence's gradient after clipping by the plan.
+
+        Args:
+            parts: Its norms before clipping, in each part of the tagger, [P, 1]; empty if it was excluded.
+        """
+        plan = self.monitor.watch.plans[self.part] if self.monitor else self.plan
+        bound, norm = float(plan.clip_norm or 0.0), float(np.linalg.norm(parts))
+        if not plan.by_layer:
+            return min(bound, norm)
+        layers = max(1, np.count_nonzero(parts), len(self.monitor.watch.layers) if self.monitor else 0)
+        return float(np.linalg.norm(np.minimum(parts, bound / math.sqrt(layers))))
 
     def _unsure(self, groups: list[np.ndarray]) -> float:
         """Return the change of the sum over these groups (L2) when each weight changes by its last digit.

@@ -287,6 +287,19 @@ class TestNoiseCheck:
         assert cells(table_text, "gradient norm of 80 sentences") == ["1.5", "at most 1.5"]
         assert "- It is off." in table_text
 
+    def test_compared_draws_are_listed_with_their_limits(self):
+        compared = dataclasses.replace(CLOSE, draws_compared=5000, sampling_compared=900)
+        text = "\n".join(messages.check_paragraphs(compared))
+        assert "| 5,000 compared |" in text
+        assert "| 900 compared |" in text
+        assert "five standard deviations" in text
+        assert "beyond four standard deviations" not in text
+        assert "in every sample" not in text
+        assert "recomputed sum" in text
+        of_clients = dataclasses.replace(compared, unit="client")
+        assert "training settings" not in "\n".join(messages.check_paragraphs(of_clients))
+        assert "beyond four standard deviations" in "\n".join(messages.check_paragraphs(CLOSE))
+
     def test_check_lists_each_layer(self):
         table_text = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(table_text, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]

@@ -6,10 +6,7 @@ tests in the run: each step, or each evaluation and each weight (union bound). T
 that hold for every sample size, so no test needs a large sample:
 
 * sums of squares of standard normal draws: χ²;
-* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales). The
-  value with which a draw is compared may depend on all earlier draws. A cosine in k dimensions is no wider than
-  N(0, 1/k): term by term, its moment generating function is below exp(t²/2k);
-* the cosine of a fixed and a uniformly random direction: its square has a Beta(½, (k − 1)/2) distribution;
+* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales);
 * the distance of an empirical distribution from its own distribution: Massart 1990 ("The tight constant in the
   Dvoretzky–Kiefer–Wolfowitz inequality"), P(sup|F_n − F| > x) ≤ 2·exp(−2nx²);
 * counts: the probability integral transform of a binomial count, with a uniform draw where it is discrete (Brockwell
@@ -24,7 +21,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, cython_special, gammainccinv, gammaincinv, ndtri
+from scipy.special import cython_special, gammainccinv, gammaincinv, ndtri
 from scipy.stats import binom
 
 FALSE_ALARM = 1e-6
@@ -35,18 +32,19 @@ FAMILIES = 16
 
 1. variance of a step's noise: steps;
 2. its component along the sum to which it was added: steps × directions of a step;
-3. its cosine with earlier noise: steps × saved directions;
+3. fingerprints of keys: two of 10⁶ keys have the same with probability 5e-8;
 4. variance of the steps' variances: evaluations (twice as many in :func:`share`);
 5. to 8. variance over all weights, of each layer, of each 256 weights, of each weight: evaluations × number of these;
 9. distribution in each layer: evaluations × layers;
 10. sum of the components along the sums, 11. of their squares: evaluations × 2, for ranges and for all weights;
-12. cosines by distance of the steps, and with the mean: evaluations × lags, and evaluations, each with half the share;
+12. none since noise is compared with the draws of its keys: its share keeps the other bounds of recorded runs;
 13. sum of the sample sizes' scores, 14. of their squares: evaluations (twice as many);
-15. number of draws in the tails: evaluations;
+15. number of draws beyond 2.5, 3.5 and 4.5 standard deviations: evaluations × limits;
 16. number of samples that contain each sentence, by the largest score and the sum of squares: evaluations × sentences,
     and evaluations, each with half the share.
 
-Norms of contributions and gaps between sums are deterministic and take no share.
+Norms of contributions, gaps between sums, and comparisons of noise, samples and settings are deterministic and take no
+share.
 """
 VERDICTS = 64
 """Most evaluations of a run: one for each of its records, and a few more. Clients of a real federation evaluate each
@@ -104,12 +102,6 @@ def sum_bound(draws: np.ndarray | float, chance: float) -> np.ndarray | float:
     """Return the same bound for a sum of draws that, given earlier draws, are no wider than standard normal ones."""
     bound: np.ndarray = np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
     return bound
-
-
-@lru_cache(maxsize=256)
-def cosine_bound(dimensions: int, chance: float) -> float:
-    """Return the same bound for the absolute cosine of a fixed and a uniformly random direction."""
-    return math.sqrt(1 - float(betaincinv((dimensions - 1) / 2, 0.5, chance)))
 
 
 def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:

@@ -17,7 +17,7 @@ _ROUNDING = 0.01
 """Share of the noise's variance that rounding of the weights may add; above it the noise cannot be measured."""
 GAP = 0.05
 """Distance in units of C between the used sum and the recomputed sum, above which it is a fault."""
-_SLACK = 1e-4
+SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
 _CLIPPED = {"sentence": "gradient", "client": "update"}
 
@@ -60,6 +60,8 @@ class _Verdict:
             unit=self.watch.unit,
             faults=(
                 *(self._noise_faults(visits) if measured else ()),
+                *self._draw_faults(),
+                *self._setting_faults(),
                 *self._touched_faults(),
                 *self._sum_faults(),
                 *self._sample_faults(),
@@ -72,6 +74,8 @@ class _Verdict:
             looks=int(state["sums"][3]),
             looks_counted=int(state["sums"][4]),
             largest_gap=float(state["sums"][2]),
+            draws_compared=int(state["compared"][0]),
+            sampling_compared=int(state["compared"][1]),
         )
 
     def _share(self, asked: int) -> float:
@@ -103,7 +107,6 @@ class _Verdict:
             *self._step_faults(),
             *self._shape_faults(),
             *self._along_faults(),
-            *self._fresh_faults(),
         ]
 
     def _spread_faults(self, visits: np.ndarray) -> list[str]:
@@ -183,14 +186,17 @@ class _Verdict:
                     f"The noise on the weights of “{title}” is not normally distributed: the empirical "
                     f"distribution differs by up to {100 * distance:.2g} %."
                 ]
-        totals = self.state["bins"].sum(0)
-        number, beyond = int(totals.sum()), int(totals[0] + totals[-1])
-        low, high = critical_values.count_bounds(number, 2 * float(ndtr(-kernels.REACH)), self._share(1))
-        if number and self._moved(slice(0, self.watch.size), number) < 1e-3 and not low <= beyond <= high:
-            return [
-                f"Of {number:,} draws of noise {beyond:,} lie beyond {kernels.REACH:g} standard deviations, where "
-                f"{2 * float(ndtr(-kernels.REACH)) * number:.0f} are expected."
-            ]
+        number = int(self._stretch_visits() @ np.diff(self.watch.borders))
+        if self._moved(slice(0, self.watch.size), number) >= 1e-3:
+            return []
+        for limit, beyond in zip(kernels.TAILS, self.state["tails"].tolist(), strict=True):
+            outside = 2 * float(ndtr(-limit))
+            low, high = critical_values.count_bounds(number, outside, self._share(len(kernels.TAILS)))
+            if not low <= beyond <= high:
+                return [
+                    f"Of {number:,} draws of noise {beyond:,} lie beyond {limit:g} standard deviations, where "
+                    f"{outside * number:.0f} are expected."
+                ]
         return []
 
     def _along_faults(self) -> list[str]:
@@ -216,23 +222,38 @@ class _Verdict:
                 )
         return faults[:1]
 
-    def _fresh_faults(self) -> list[str]:
-        step, before, cosine = self.state["reused"]
+    def _draw_faults(self) -> list[str]:
+        """Test whether noise and samples are the draws of keys that were used once."""
+        state, faults = self.state, []
+        number, step, weight, difference = state["differing"]
+        if number:
+            faults.append(
+                f"At step {step + 1:,.0f} the noise on the weight {weight + 1:,.0f} differs by {difference:+.2g} "
+                f"standard deviations from the draw of its key (steps like this: {number:,.0f})."
+            )
+        number, step, sentence, inside = state["misdrawn"].tolist()
+        if number:
+            faults.append(
+                f"At step {step + 1:,} the sample {'contains' if inside else 'lacks'} {self.watch.unit} "
+                f"{sentence + 1:,}, against the draw of its key (steps like this: {number:,})."
+            )
+        step, before = state["reused"].tolist()
         if step >= 0:
-            how = "the noise of step" if cosine > 0 else "the opposite of the noise of step"
-            return [f"Step {step + 1:,.0f} added {how} {before + 1:,.0f} again."]
-        lags, dimensions, steps = self.state["lags"], len(self.watch.fixed), int(self.state["steps"][0])
-        number = np.maximum(0, steps - self.watch.stride * np.arange(len(lags)))
-        number[0] = steps - -(-steps // self.watch.stride)
-        allowed = critical_values.sum_bound(number, self._share(2 * len(lags))) / math.sqrt(dimensions)
-        if not (np.abs(lags) <= allowed + 1e-9).all():
-            lag = int(np.argmax(np.abs(lags) - allowed))
-            share = lags[lag] / max(1, number[lag])
-            return [f"The noise of steps {max(1, lag * self.watch.stride):,} apart is correlated ({share:+.2g})."]
-        drift, many = self.state["drift"]
-        if not abs(drift) <= critical_values.sum_bound(many, self._share(2)):
-            return ["The noise of all steps has a component in common; independent draws would not."]
-        return []
+            earlier = f"step {before + 1:,}" if before >= 0 else "another client"
+            faults.append(f"Step {step + 1:,} used the key of {earlier} again, and so the same noise or sample.")
+        return faults
+
+    def _setting_faults(self) -> list[str]:
+        """Test whether settings and number of steps are those of the plan."""
+        step, faults = int(self.state["changed"][0]), []
+        if step >= 0:
+            faults.append(f"At step {step + 1:,} the plan or the training settings were not those of the first step.")
+        for part, plan in enumerate(self.watch.plans):
+            taken = int(self.state["sizes"][part, 2])
+            if taken > plan.steps:
+                faults.append(f"Part {part + 1:,} took {taken:,} steps, more than the {plan.steps:,} of its plan.")
+                break
+        return faults
 
     def _touched_faults(self) -> list[str]:
         number, step = self.state["touched"]
@@ -245,8 +266,13 @@ class _Verdict:
 
     def _sum_faults(self) -> list[str]:
         bound, (largest, _, gap, *_) = float(self._plan.clip_norm or 0.0), self.state["sums"]
-        faults = []
-        if not largest <= bound * (1 + _SLACK):
+        faults, (found, planned) = [], self.state["unplanned"]
+        if found >= 0:
+            faults.append(
+                f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {found:.4g}, where the plan's "
+                f"clipping gives {planned:.4g}."
+            )
+        if not largest <= bound * (1 + SLACK):
             faults.append(
                 f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {largest:.4g}, longer than the "
                 f"clip norm {bound:g}."

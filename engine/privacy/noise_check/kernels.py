@@ -5,7 +5,8 @@ from numba import njit
 
 BINS, REACH = 64, 4.0
 """Bins of equal width from −REACH to REACH standard deviations; one more on either side counts the values beyond."""
-
+TAILS = (2.5, 3.5, 4.5)
+"""Standard deviations; of all measured values, those beyond each are counted."""
 
 EACH = 4
 """Interval between the values that are counted in bins: every fourth."""
@@ -15,7 +16,7 @@ _ARITHMETIC = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
-def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # type: ignore[no-untyped-def]
+def measure(noise, slack, sums, std, start, layers, squares, slacks, bins, tails):  # type: ignore[no-untyped-def]
     """Measure the noise of one step on a range of weights.
 
     Args:
@@ -28,6 +29,7 @@ def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # t
         squares: Σ noise² of each weight, float64 [size]; updated in place.
         slacks: Σ slack² of each weight, float64 [size]; updated in place.
         bins: Histogram of the noise in each layer, int64 [L, BINS + 2]; updated in place, without NaN.
+        tails: Values beyond each of ``TAILS``, int64 [3]; updated in place.
 
     Returns:
         Σ noise², Σ slack², Σ noise · sums, Σ sums², over the layers.
@@ -44,6 +46,13 @@ def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # t
             far += error * error
             dot += value * sums[i]
             length += sums[i] * sums[i]
+        for limit in range(len(TAILS)):
+            beyond, most = 0, TAILS[limit] * std
+            for i in range(low - start, high - start):
+                beyond += abs(noise[i]) > most
+            tails[limit] += beyond
+            if beyond == 0:
+                break
         for i in range(low - start, high - start, EACH):
             place = (noise[i] * scale + REACH) * (BINS / (2 * REACH))
             if place < 0:
@@ -76,6 +85,18 @@ def picked(array, start, stop, fixed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def differs(array, copy, start, stop, fixed, first):  # type: ignore[no-untyped-def]
+    """Return whether ``array``, float [size], differs from a copy of :func:`picked`, except before index ``first``."""
+    for i in range(max(start, first), stop):
+        if array[i] != copy[i - start]:
+            return True
+    different = 0
+    for j in range(fixed.size):
+        different += fixed[j] >= first and array[fixed[j]] != copy[stop - start + j]
+    return different > 0
+
+
+@njit(cache=True, nogil=True)
 def count(times, first, places):  # type: ignore[no-untyped-def]
     """Increment ``times``, int64 [n], once for each index in ``places`` (int64, relative to ``first``)."""
     for place in places:
@@ -95,45 +116,6 @@ def to_noise(gradient, error, clipped, size):  # type: ignore[no-untyped-def]
     for i in range(gradient.size):
         gradient[i] = gradient[i] * size - clipped[i]
         error[i] *= size
-
-
-@njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
-def compare(direction, place, kept, lags, mean):  # type: ignore[no-untyped-def]
-    """Compare a step's direction with those of earlier steps, and save it.
-
-    Args:
-        direction: Noise on the fixed weights, [m]; scaled to length 1 in place.
-        place: Row of this step in ``kept``.
-        kept: Directions of earlier steps, [rows, m]; row ``place`` is overwritten.
-        lags: Σ cosine by distance in rows, [rows]; updated in place.
-        mean: Σ directions, [m]; updated in place.
-
-    Returns:
-        The cosine that is farthest from 0, its row, and the cosine with the mean of the earlier directions (0 without
-        one).
-    """
-    length = 0.0
-    for j in range(direction.size):
-        length += direction[j] * direction[j]
-    length = np.sqrt(length)
-    if not length > 0:
-        return 0.0, -1, 0.0
-    farthest, row, own, whole = 0.0, -1, 0.0, 0.0
-    for j in range(direction.size):
-        direction[j] /= length
-        own += direction[j] * mean[j]
-        whole += mean[j] * mean[j]
-    for i in range(place + 1):
-        cosine = 0.0
-        for j in range(direction.size):
-            cosine += kept[i, j] * direction[j]
-        lags[place - i] += cosine
-        if abs(cosine) > abs(farthest):
-            farthest, row = cosine, i
-    for j in range(direction.size):
-        kept[place, j] = direction[j]
-        mean[j] += direction[j]
-    return farthest, row, own / np.sqrt(whole) if whole > 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -167,10 +149,11 @@ def compile_measuring() -> None:
     """Compile for float64 and keep the result on disk."""
     values = np.zeros(2)
     bins, layers = np.zeros((1, BINS + 2), dtype=np.int64), np.array([[0, 2]])
-    measure(values, values, values, 1.0, 0, layers, values.copy(), values.copy(), bins)
+    tails = np.zeros(len(TAILS), dtype=np.int64)
+    measure(values, values, values, 1.0, 0, layers, values.copy(), values.copy(), bins, tails)
     picked(values, 0, 1, np.array([1]))
     picked(values.astype(np.float32), 0, 1, np.array([1]))
+    differs(values.astype(np.float32), values.astype(np.float32), 0, 1, np.array([1]), 0)
     count(np.zeros(2, dtype=np.int64), 0, np.array([1]))
     to_noise(values.copy(), values.copy(), values, 1)
-    compare(np.ones(2), 0, np.zeros((1, 2)), np.zeros(1), np.zeros(2))
     outside(values, values, np.array([0, 2]), values[:1], values[:1])

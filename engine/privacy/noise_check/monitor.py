@@ -11,12 +11,13 @@ run is measured from outside, on the weights before and after each step:
   test).
 * *Along the sum.* The noise's component along the clipped sum is N(0, σ²C²), as in any direction. It differs if part of
   a gradient bypasses the noise, or if the noise spares that direction.
-* *Fresh noise.* The directions of the noise of different steps are compared on 64 fixed coordinates: each pair, all
-  pairs at the same distance, and each direction with the mean of all before it.
+* *Draws.* Noise and samples equal the draws of their keys, which are computed a second time
+  (:mod:`engine.privacy.noise_check.replay`). No key is used twice, neither at two steps nor by two clients. The draws
+  of a key begin at counter 0, so the ranges of two uses overlap exactly if the keys are equal.
 * *No other changes.* Before each step, the weights and moments that were measured last equal those after the last
-  update, to the last digit.
+  update, to the last digit. Plan and training settings are those of the first step.
 * *Clipping.* At some random steps, the sum is recomputed from small groups of all its sentences, and one of the groups
-  from single sentences. The gradient of each must have at most norm C.
+  from single sentences. Each of these contributes its gradient, scaled to norm C if it is longer.
 * *Sampling.* Batch sizes, and the number of batches that contain each sentence, must vary as independent draws with
   probability q.
 
@@ -25,15 +26,17 @@ A correct run fails with a probability below 1e-6 over all evaluations and all c
 missing noise is found; ``docs/metrics.md`` lists what the check cannot detect.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from engine.privacy.noise_check import critical_values, kernels
-from engine.privacy.noise_check.hypothesis_tests import GAP, verdict
-from engine.privacy.noise_check.schedule import SKETCH, Watch, drawn
+from engine.config import TrainingConfig
+from engine.privacy.noise_check import critical_values, kernels, replay
+from engine.privacy.noise_check.hypothesis_tests import GAP, SLACK, verdict
+from engine.privacy.noise_check.schedule import Watch, drawn
 from engine.privacy.plan import PrivacyPlan
 from engine.records import NoiseCheck
 
@@ -45,6 +48,10 @@ weight changes.
 """
 WAITING = 16
 """Most steps that are measured together."""
+_WINDOW = 256
+"""Fewest sentences of a step that are compared with the draws of its key, in turn; of large batches, twice as many as
+the batch.
+"""
 
 
 class NoiseMonitor:
@@ -52,6 +59,10 @@ class NoiseMonitor:
 
     Its ``state`` is saved in checkpoints, so that a resumed run continues its measurements. :class:`Watch` documents
     the arguments, and gives the weights to measure at each step.
+
+    Attributes:
+        watch: The schedule.
+        others: Checks of the same run, whose keys must differ from those of this check.
     """
 
     def __init__(self, plans: Sequence[PrivacyPlan], size: int, **kind: Any) -> None:
@@ -62,7 +73,11 @@ class NoiseMonitor:
             draws: tuple(math.sqrt(bound) for bound in critical_values.square_bounds(draws, watch.share(watch.steps)))
             for draws in {*np.diff(watch.borders).tolist(), size}
         }
-        self._reuse = critical_values.cosine_bound(SKETCH, watch.share(watch.rows * watch.steps))
+        self.others: Sequence[NoiseMonitor] = ()
+        self._keys: dict[int, int] = {}
+        """Step of each key, by its fingerprint."""
+        self._settings: tuple[Any, int] = (None, 0)
+        """Training settings of the last step, and their fingerprint."""
         self._waiting: list[Callable[[], None]] = []
         self._state = {
             "steps": np.zeros(1, dtype=np.int64),
@@ -72,18 +87,20 @@ class NoiseMonitor:
                 (2, len(watch.borders)), dtype=np.int64
             ),  # measurements of each range; of all weights, in [1, 0]
             "bins": np.zeros((len(watch.layers), kernels.BINS + 2), dtype=np.int64),
+            "tails": np.zeros(len(kernels.TAILS), dtype=np.int64),  # values beyond each limit
             "spreads": np.zeros(2),  # Σ of squared normal scores of the steps' variances, steps
             "bad": np.array([0.0, -1.0, 0.0]),  # steps with a wrong variance; the first one, and its standard deviation
             "along": np.zeros((2, 3)),  # on ranges and on all weights: Σ x, Σ x², steps
             "leak": np.array([-1.0, 0.0]),  # first step with a too large component along its sum, and the component
-            "reused": np.array(
-                [-1.0, -1.0, 0.0]
-            ),  # first step with the noise of another one, the other one, their cosine
-            "lags": np.zeros(watch.rows),  # Σ cosine by distance of the steps
-            "mean": np.zeros(len(watch.fixed)),  # Σ directions
-            "drift": np.zeros(2),  # Σ x of each direction with the mean before it, steps
-            "directions": np.zeros((watch.rows, len(watch.fixed))),
+            "keys": np.zeros((2, watch.steps), dtype=np.uint64),  # fingerprints of each step's noise and sample keys
+            "reused": np.array([-1, -1]),  # first step with a key of another one; the other one, −1 of another check
+            "compared": np.zeros(2, dtype=np.int64),  # draws of noise and sentences that were compared with their keys
+            "differing": np.array([0.0, -1.0, -1.0, 0.0]),  # steps with other noise; the first, weight, difference ÷ σC
+            "misdrawn": np.array([0, -1, -1, 0]),  # steps with another sample; the first, sentence, 1 if wrongly in it
+            "settings": np.zeros(1, dtype=np.uint64),  # fingerprint of the training settings
+            "changed": np.array([-1]),  # first step with another plan or other training settings
             "touched": np.array([0.0, -1.0]),  # steps before which weights had changed, and the first one
+            "unplanned": np.array([-1.0, 0.0]),  # norm of the first wrongly clipped contribution, and its planned norm
             "rounding": np.zeros(1),  # largest share of the variance due to rounding
             "sums": np.zeros(5),  # largest contribution, contributions, largest gap ÷ C, recomputed sums, valid ones
             "sizes": np.zeros((len(plans), 3)),  # of each part: Σ b, Σ (b − nq)², steps
@@ -106,6 +123,7 @@ class NoiseMonitor:
     def state(self, state: dict[str, np.ndarray]) -> None:
         self._waiting.clear()
         self._state |= state  # values that an older checkpoint lacks keep their initial value
+        self._keys = {int(key): step for keys in self._state["keys"] for step, key in enumerate(keys) if key}
 
     def later(self, measure: Callable[[], None]) -> None:
         """Queue the measurement of the next step.
@@ -125,10 +143,18 @@ class NoiseMonitor:
         for measure in waiting:
             measure()
 
-    def saw_sample(self, sentences: np.ndarray, part: int = 0) -> None:
-        """Record the sentences of a part that a step used. This is the last call for a step."""
+    def saw_sample(self, sentences: np.ndarray, part: int = 0, key: bytes | None = None) -> None:
+        """Record the sentences of a part that a step used. This is the last call for a step.
+
+        Args:
+            sentences: The sentences, int64 [b].
+            part: Index of the part.
+            key: Key of the draws of a Poisson sample; None compares nothing.
+        """
         state, plan, number = self._state, self.watch.plans[part], len(sentences)
         sizes = state["sizes"][part]
+        if key is not None and plan.sampling == "poisson":
+            self._compare_sample(sentences, plan, int(sizes[2]), key)
         sizes[0] += number
         sizes[1] += (number - plan.batch_size) ** 2
         sizes[2] += 1
@@ -139,7 +165,9 @@ class NoiseMonitor:
             _add(state["scores"], score)
         state["steps"][0] += 1
 
-    def observe_sum(self, norms: np.ndarray, gap: float, unsure: Callable[[], float]) -> None:
+    def observe_sum(
+        self, norms: np.ndarray, gap: float, unsure: Callable[[], float], planned: np.ndarray | None = None
+    ) -> None:
         """Record a recomputed sum.
 
         Args:
@@ -147,6 +175,7 @@ class NoiseMonitor:
             gap: L2 distance between the sum that was used and the recomputed sum.
             unsure: Returns the L2 change of the sum when the last digit of each weight changes. Such a change is no
                 fault. It is called only if the gap would be a fault.
+            planned: L2 norms of these contributions by the planned clipping of their gradients; None compares nothing.
         """
         sums, bound = self._state["sums"], float(self._plan.clip_norm or 0.0)
         counts = gap <= GAP * bound or not gap <= _CHAOS * unsure()
@@ -154,6 +183,10 @@ class NoiseMonitor:
             sums[2] = max(sums[2], gap / bound) if math.isfinite(gap) else math.inf
         sums[:2] = [max(sums[0], norms.max(initial=0.0)), sums[1] + len(norms)]
         sums[3:] += [1, counts]
+        if planned is not None:
+            off = ~(np.abs(norms - planned) <= SLACK * bound)
+            if off.any() and self._state["unplanned"][0] < 0:
+                self._state["unplanned"][:] = norms[off][0], planned[off][0]
 
     def saw_touched(self, step: int) -> None:
         """Record that weights or moments changed between the last update and ``step``."""
@@ -162,7 +195,34 @@ class NoiseMonitor:
             touched[1] = step
         touched[0] += 1
 
-    def saw_noise(self, step: int, noise: np.ndarray, error: np.ndarray, directions: Sequence[np.ndarray]) -> None:
+    def saw_settings(self, step: int, plan: PrivacyPlan, training: TrainingConfig, part: int = 0) -> None:
+        """Record the settings with which a step is taken.
+
+        Args:
+            step: Number of the step.
+            plan: The plan.
+            training: The training settings.
+            part: Index of the part.
+        """
+        last, mark = self._settings
+        if training is not last:
+            mark = _fingerprint(repr(training).encode())
+            self._settings = training, mark
+        first, changed = self._state["settings"], self._state["changed"]
+        if not first[0]:
+            first[0] = mark
+        own = self.watch.plans[part]
+        if changed[0] < 0 and (int(first[0]) != mark or (plan is not own and plan != own)):
+            changed[0] = step
+
+    def saw_noise(
+        self,
+        step: int,
+        noise: np.ndarray,
+        error: np.ndarray,
+        directions: Sequence[np.ndarray],
+        key: bytes | None = None,
+    ) -> None:
         """Record the noise of a step.
 
         Args:
@@ -170,6 +230,7 @@ class NoiseMonitor:
             noise: Noise on the weights that the schedule measures, then on the fixed ones, float64 [k + 64].
             error: Most by which rounding may have moved each noise value, float64 [k + 64].
             directions: Directions to test the noise along, on the same weights, [k + 64] each; the clipped sum first.
+            key: Key of the draws; None compares nothing.
         """
         state, std, weights = self._state, self._plan.noise_std, self.watch.stretch(step)
         draws, whole = weights.stop - weights.start, self.watch.is_whole(step)
@@ -183,6 +244,7 @@ class NoiseMonitor:
             state["squares"],
             state["slacks"],
             state["bins"],
+            state["tails"],
         )
         state["visits"][int(whole), 0 if whole else self.watch.stretch_number(step)] += 1
         rounding = far / 3 / draws  # variance of an error that is uniform between its bounds
@@ -197,8 +259,8 @@ class NoiseMonitor:
                 size = float(np.linalg.norm(direction[:draws]))
                 if size > 0:
                     self._test_direction(step, float(noise[:draws] @ direction[:draws]) / size / std, len(directions))
-        if self.watch.compares:
-            self._compare(step, noise[draws:])
+        if key is not None:
+            self._compare_noise(step, weights, whole, (noise, error, directions[0]), key)
 
     def _test_step(self, step: int, square: float, draws: int, far: float) -> None:
         state = self._state
@@ -219,19 +281,79 @@ class NoiseMonitor:
         ):
             self._state["leak"][:] = [step, part]
 
-    def _compare(self, step: int, direction: np.ndarray) -> None:
-        state, index = self._state, step // self.watch.stride
-        cosine, row, drift = kernels.compare(direction, index, state["directions"], state["lags"], state["mean"])
-        if not abs(cosine) <= self._reuse and state["reused"][0] < 0:
-            before = min(step - 1, row * self.watch.stride + self.watch.stride - 1)
-            state["reused"][:] = [step, before, cosine]
-        if drift:
-            state["drift"][0] += math.sqrt(SKETCH) * drift
-            state["drift"][1] += 1
+    def _compare_noise(
+        self, step: int, weights: slice, whole: bool, measured: tuple[np.ndarray, ...], key: bytes
+    ) -> None:
+        """Compare the noise of a step with the draws of its key.
+
+        Args:
+            step: Number of the step.
+            weights: Its measured range.
+            whole: Whether these are all weights.
+            measured: Noise and error as in :meth:`saw_noise`, and the clipped sum on the same weights.
+            key: The key.
+        """
+        state = self._state
+        compared, differing, weight, difference = replay.compare_noise(
+            *measured,
+            self._plan.noise_std,
+            weights.start,
+            weights.stop,
+            self.watch.fixed,
+            step % replay.FIXED,
+            replay.words_of(key),
+            step * replay.LANES % replay.WIDTH,
+            whole,
+        ).tolist()
+        state["compared"][0] += int(compared)
+        if differing:
+            if state["differing"][0] == 0:
+                state["differing"][1:] = step, weight, difference
+            state["differing"][0] += 1
+        self._record_key(0, step, key)
+
+    def _compare_sample(self, sentences: np.ndarray, plan: PrivacyPlan, taken: int, key: bytes) -> None:
+        """Compare a sample with the draws of its key: all its sentences, and which of a window are in it.
+
+        Args:
+            sentences: The sample.
+            plan: Plan of its part.
+            taken: Earlier steps of the part.
+            key: The key.
+        """
+        state, step = self._state, int(self._state["steps"][0])
+        window = max(_WINDOW, 16 * -(-plan.batch_size // 8))
+        low = taken % -(-plan.examples // window) * window
+        high, q = min(plan.examples, low + window), plan.sampling_probability
+        found = replay.compare_sample(sentences, low, high, q, replay.words_of(key)).tolist()
+        state["compared"][1] += found[0]
+        if found[1]:
+            if state["misdrawn"][0] == 0:
+                state["misdrawn"][1:] = step, found[2], found[3]
+            state["misdrawn"][0] += 1
+        self._record_key(1, step, key)
+
+    def _record_key(self, kind: int, step: int, key: bytes) -> None:
+        """Record the key of a step's noise (``kind`` 0) or sample (1), and whether it was used before."""
+        mark, state = _fingerprint(key), self._state
+        before = self._keys.get(mark)
+        if state["reused"][0] < 0 and (before is not None or any(mark in other._keys for other in self.others)):
+            state["reused"][:] = step, -1 if before is None else before
+        self._keys[mark] = step
+        if step < self.watch.steps:
+            state["keys"][kind, step] = mark
 
     def verdict(self) -> NoiseCheck:
         """Return the measurements so far, compared with the plan."""
         return verdict(self.watch, self.state)
+
+
+def _fingerprint(value: bytes) -> int:
+    """Return 63 bits of the SHA-256 of a value, as an odd number of 64 bits, so not 0.
+
+    Of a million values, two have the same with probability 3e-8.
+    """
+    return int.from_bytes(hashlib.sha256(value).digest()[:8], "little") | 1
 
 
 def _add(sums: np.ndarray, value: float) -> None:

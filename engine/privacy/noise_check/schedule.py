@@ -16,9 +16,7 @@ _VISITS = 16
 _WHOLE = 32
 """Number of steps of a run at which all weights are measured."""
 SKETCH = 64
-"""Number of coordinates for the comparison of directions."""
-_KEPT = 1024
-"""Number of steps whose direction is saved. A longer run saves a regular subset, and always the last one."""
+"""Number of weights, of all parts of the model, that are measured at each step beside a range."""
 LOOKS, ALONE, GROUP = 6, 12, (16, 64)
 """Most steps at which the sum is recomputed; sentences that are then checked individually; least and largest size of
 the other groups.
@@ -28,8 +26,8 @@ the other groups.
 class Watch:
     """The schedule of one run.
 
-    Steps are numbered in the order in which they are taken, over all parts. So noise that one client copies from
-    another is found like noise that is used twice.
+    Steps are numbered in the order in which they are taken, over all parts. So a key that two clients share is found
+    like one that is used twice.
 
     Args:
         plans: Plans of the disjoint parts of the data, equal except for examples, batch sizes and steps; one plan for
@@ -43,9 +41,8 @@ class Watch:
 
     Attributes:
         steps: Steps of all parts.
-        fixed: Indices of the weights whose noise is compared between steps, [64].
+        fixed: Indices of the weights that are measured at each step, [64].
         first: First sentence of each part, in the numbering over all parts, [parts + 1].
-        stride: Steps for each saved direction.
     """
 
     def __init__(
@@ -65,7 +62,6 @@ class Watch:
         self.steps = sum(plan.steps for plan in plans)
         self.fixed = np.linspace(0, size - 1, min(SKETCH, size)).astype(np.int64)
         self.first = np.cumsum([0, *(plan.examples for plan in plans)])
-        self.stride = math.ceil(self.steps / _KEPT)
         least = _STRETCH if unit == "sentence" else size  # cheap compared with the training of a client
         length = min(size, max(least, math.ceil(_VISITS * size / self.steps)))
         self.borders = np.rint(np.linspace(0, size, math.ceil(size / length) + 1)).astype(np.int64)
@@ -90,16 +86,6 @@ class Watch:
     def verdicts(self) -> int:
         """Most evaluations of the check."""
         return max(critical_values.VERDICTS, self._verdicts)
-
-    @property
-    def rows(self) -> int:
-        """Number of directions that are saved."""
-        return -(-self.steps // self.stride)
-
-    @property
-    def compares(self) -> bool:
-        """Whether there are enough weights to distinguish directions."""
-        return len(self.fixed) == SKETCH
 
     def is_whole(self, step: int) -> bool:
         """Return whether ``step`` (from 0) measures all weights."""

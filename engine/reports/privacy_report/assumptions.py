@@ -10,6 +10,10 @@ from engine.reports.privacy_report.evidence import Evidence, Verdict
 
 _KEPT_BACK = "Measured values are withheld, since they would be released without noise."
 _FROM_THE_CODE = "The independence of the samples follows from the program code; it was not measured."
+_COMPARED = (
+    "Samples were compared with the draws of the steps' keys: each sampled {unit}, and in turn some or all others. The "
+    "draws are as independent as the key stream of ChaCha20."
+)
 
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
@@ -122,14 +126,16 @@ def _sampling(evidence: Evidence) -> Assumption:
     if check is None or check.batch_std_planned is None:
         return _of(check, False, "The batch sizes were not compared with those of Poisson sampling.", name)
     if check.withheld:
-        why = f"The sizes of the samples were compared with those of Poisson sampling. {_KEPT_BACK}"
-        return _of(check, True, f"{why} {_FROM_THE_CODE}", name)
+        how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
+        why = f"The sizes of the samples were compared with those of Poisson sampling. {how} {_KEPT_BACK}"
+        return _of(check, bool(check.sampling_compared), why, name)
     what = "Sentences per step" if check.unit == "sentence" else "Clients per round"
     why = (
         f"{what} (mean ± standard deviation): {check.batch_mean:.4g} ± {check.batch_std:.3g}, planned "
-        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. {_FROM_THE_CODE}"
+        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. "
     )
-    return _of(check, True, why, name)
+    why += _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
+    return _of(check, bool(check.sampling_compared), why, name)
 
 
 def _accountant(evidence: Evidence) -> Assumption:

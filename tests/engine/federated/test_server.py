@@ -205,13 +205,13 @@ def noise_check(
     weights = np.zeros(SIZE, dtype=np.float32)
     aggregator = server_of(plan, weights)
     monitor = NoiseMonitor([plan.server], SIZE, unit="client", secrets=SECRETS)
-    client_monitor = ClientNoiseMonitor(plan, plan.server, monitor)
+    client_monitor = ClientNoiseMonitor(plan, plan.server, monitor, SECRETS)
     for name, value in change.items():
         setattr(aggregator, name, value.__get__(aggregator))  # type: ignore[attr-defined]
     random = np.random.default_rng(5)
     for number in range(rounds):
         aggregator.begin()
-        client_monitor.start_round(weights, 0)
+        client_monitor.start_round(weights, number)
         for visit in plan.rounds[number]:
             own = weights + random.standard_normal(SIZE).astype(np.float32)
             trained = None if diverged(visit.client) else own
@@ -256,7 +256,7 @@ class TestSabotage:
         server_noise = client_update.server_noise
         for module in (client_update, server):
             monkeypatch.setattr(module, "server_noise", lambda *of, **keys: server_noise(*of, round=0))
-        assert "again" in " ".join(noise_check(client_level_plan(mechanism)).faults)
+        assert "draw of its key" in " ".join(noise_check(client_level_plan(mechanism)).faults)
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_updates_not_clipped(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:

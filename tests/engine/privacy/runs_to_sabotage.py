@@ -1,8 +1,10 @@
 """Private runs of realistic sizes on random sentences, for the sabotage tests.
 
-* ``bilstm``: BiLSTM-CRF with 324,981 weights, batches of 32, 4,388 steps (the paper's setting on CoNLL-2003); *
-``linear-1024`` and ``linear-4096``: linear CRF with 20,439 weights, Adam, 137 and 34 steps (recommended settings); *
-``dp-fedavg`` and ``local``: 20 clients, the linear CRF's number of weights, 30 rounds.
+* ``bilstm``: BiLSTM-CRF with 324,981 weights, batches of 32, 4,388 steps (the paper's setting on CoNLL-2003);
+* ``linear-1024`` and ``linear-4096``: linear CRF with 20,439 weights, Adam, 137 and 34 steps (recommended settings);
+* ``sized``: 20,000, 300,000 or 1,000,000 weights and a backend that costs little, ten epochs on 14,041 sentences;
+* ``shards``: two clients, each of which trains on half of the sentences in two rounds;
+* ``dp-fedavg`` and ``local``: 20 clients, the linear CRF's number of weights, 30 rounds.
 
 A run is checked after 1, 2, 4, … steps and ends at the first failed check.
 """
@@ -108,6 +110,78 @@ def _material(bilstm: bool, sentences: int) -> tuple[Tagger, EncodedSplit, np.nd
         return _bilstm(), EncodedSplit(random.integers(0, 500, tokens).astype(np.int32), tags, offsets), table
     values = random.standard_normal((tokens, _FEATURES)).astype(np.float32) * random.gamma(1, 0.1, (tokens, 1))
     return _linear(), EncodedSplit(np.arange(tokens, dtype=np.int32), tags, offsets), narrow(values)
+
+
+SIZED = {
+    20_000: (1024, 137, TrainingConfig(optimiser="adam", learning_rate=0.02)),
+    300_000: (32, 4388, TrainingConfig(optimiser="sgd", learning_rate=0.15)),
+    1_000_000: (64, 2194, TrainingConfig(optimiser="adam", learning_rate=0.002)),
+}
+"""Expected batch size, steps and training of a run with this number of weights: ten epochs on 14,041 sentences."""
+_SENTENCES = 14_041
+
+
+class Ways:
+    """A backend with weights only: a sentence's gradient depends on its first tag k and has norm (k + 1)/20."""
+
+    def __init__(self, size: int) -> None:
+        ways = np.random.default_rng(3).standard_normal((_TAGS, size)).astype(np.float32)
+        self._ways = ways / np.linalg.norm(ways, axis=1, keepdims=True)
+
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        """Return the sum of the clipped gradients; the loss of a sentence is its norm."""
+        tags = batch.tags[batch.offsets]
+        norms = np.minimum((np.arange(_TAGS) + 1) / 20, clip_norm or np.inf)
+        counts = np.bincount(tags, minlength=_TAGS) * norms
+        return GradientSum(counts.astype(np.float32) @ self._ways, (tags[None] + 1) / 20, (tags + 1) / 20)
+
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """Return zeros."""
+        return np.zeros((len(batch.tags), _TAGS), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def _ways(size: int) -> Ways:
+    return Ways(size)
+
+
+def sized(size: int, *, training: TrainingConfig | None = None, seed: int = 18, **plan: Any) -> DPSGD:
+    """Return a run with this number of weights at its first step."""
+    batch_size, steps, usual = SIZED[size]
+    values = {"noise_multiplier": 1.0, "clip_norm": CLIP_NORM, "delta": 1e-5, "sampling": "poisson"} | plan
+    made = PrivacyPlan(examples=_SENTENCES, batch_size=batch_size, steps=steps, **values)
+    secrets = Secrets.seeded(seed, str(size))
+    parts = [("body", slice(0, size - 81)), ("head", slice(size - 81, size))]
+    monitor = NoiseMonitor([made], size, layers=parts, secrets=secrets)
+    weights = np.random.default_rng(0).normal(0, 0.1, size).astype(np.float32)
+    optimiser = Optimiser(training or usual, size)
+    split, table = _tags(_SENTENCES)
+    return DPSGD(_ways(size), made, optimiser, secrets, split, table, weights, monitor=monitor)
+
+
+def shards(size: int, *, seed: int = 0) -> Federation:
+    """Return a run of two clients and two rounds, in which sentences are protected."""
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=64, epochs=1, learning_rate=0.05, optimiser="sgd"),
+        federation=FederationConfig(clients=2, rounds=2),
+        privacy=PrivacyConfig(noise_multiplier=1.0, clip_norm=CLIP_NORM),
+        seed=seed,
+    )
+    secrets, (split, table) = Secrets.seeded(seed, str(size)), _tags(2000)
+    plan = federated_plan(config, len(split), _no_layout, lambda: secrets)
+    weights = np.random.default_rng(0).normal(0, 0.1, size).astype(np.float32)
+    holding = ClientData(split=split, table=table, backend=_ways(size), shared=size, layers=[("all", slice(0, size))])
+    return Federation(plan, [holding], weights, config.training, seeds=Seeds(config.seed), secrets=secrets)
+
+
+@lru_cache(maxsize=2)
+def _tags(sentences: int) -> tuple[EncodedSplit, np.ndarray]:
+    """Return sentences of one token with random tags."""
+    tags = np.random.default_rng(1).integers(0, _TAGS, sentences).astype(np.int16)
+    rows, offsets = np.zeros(sentences, dtype=np.int32), np.arange(sentences + 1)
+    return EncodedSplit(rows, tags, offsets), np.zeros((1, 1), dtype=np.float32)
 
 
 class Drift:

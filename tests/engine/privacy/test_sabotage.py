@@ -4,7 +4,7 @@ the correct runs must not."""
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from engine.config import TrainingConfig
 from engine.federated import client_update, server
 from engine.privacy import gaussian_sampler, mechanisms
 from engine.records import NoiseCheck
-from engine.seeds import KeyStream
+from engine.seeds import KeyStream, Secrets
 from engine.training import dpsgd
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
@@ -211,40 +211,14 @@ NOISE: dict[str, Callable[[Patch], None]] = {
     ),
     "a_fifth_of_the_noise_is_fixed": noise_becomes(lambda noise, *_: _fixed_part(noise, 0.2)),
 }
-LONGER = {("noise_spares_the_sum", "bilstm"): 1024, ("no_noise_on_a_few_weights", "bilstm"): 256} | {
-    ("no_noise_on_every_fiftieth_weight", "bilstm"): 1024,
-    ("no_noise_on_the_transitions", "bilstm"): 256,
-    ("no_noise_on_the_last_block", "bilstm"): 256,
-    ("the_same_draws_for_each_block", "bilstm"): 1024,
-    ("the_same_draws_for_each_block", "linear-1024"): 137,
-    ("noise_cut_at_two_deviations", "bilstm"): 1024,
-    ("noise_cut_at_two_deviations", "linear-1024"): 137,
-    ("noise_cut_at_two_deviations", "linear-4096"): 34,
-    ("noise_cut_at_four_deviations", "bilstm"): 4096,
-}
-"""Steps for faults that are visible only if all weights are checked: every 137 steps of the BiLSTM's 4,388."""
-
-UNSEEN = {
-    ("noise_cut_at_four_deviations", "linear-1024"),
-    ("noise_cut_at_four_deviations", "linear-4096"),
-    ("one_sentence_in_each_sample", "linear-4096"),
-    ("divided_by_the_actual_batch_size", "linear-4096"),
-}
-"""Undetectable with so few draws.
-
-Only 14 of the counted draws of a whole run are expected beyond four standard deviations. With q = 0.68, a sentence is
-in all of 34 samples with probability 3e-6, and there are 6,000. Such a batch differs from the expected one by 1 %, so
-the wrong division changes the noise by as much.
-"""
+LONGER = {("noise_cut_at_four_deviations", "bilstm"): 137, ("no_noise_on_a_few_weights", "bilstm"): 256}
+"""Steps for faults that few draws show: all weights are measured every 137 steps of the BiLSTM's 4,388."""
 
 
 @pytest.mark.parametrize(("fault", "kind"), at_each_size(NOISE))
 def test_sabotage_of_the_noise_is_found(fault: str, kind: str, monkeypatch: Patch) -> None:
     NOISE[fault](monkeypatch)
     found = checked(central(kind), LONGER.get((fault, kind), STEPS[kind]))
-    if (fault, kind) in UNSEEN:
-        assert not found.failed
-        return
     assert found.failed
     assert "noise" in " ".join(found.faults).lower()
 
@@ -265,8 +239,8 @@ def test_sabotage_of_one_step_is_found(monkeypatch: Patch) -> None:
 def test_sabotage_of_one_weight_is_found(monkeypatch: Patch) -> None:
     noise_becomes(lambda noise, *_: _without(noise, slice(12_345, 12_346)))(monkeypatch)
     found = checked(central("linear-1024"), 40)
-    (fault,) = found.faults
-    assert all(part in fault for part in (" weight 12,346 ", " 0.0 % "))
+    assert found.faults
+    assert all(" weight 12,346 " in fault for fault in found.faults)
 
 
 def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> None:
@@ -280,8 +254,7 @@ def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> 
     monkeypatch.setattr(gaussian_sampler, "add_normal", broken)
     found = checked(central("linear-1024"), 64)
     (fault,) = found.faults
-    assert all(part in fault for part in ("Step 38 ", " step 1 "))
-    assert "opposite" not in fault
+    assert all(part in fault for part in ("At step 38 ", " draw of its key "))
 
 
 # Sums
@@ -502,10 +475,7 @@ def test_sabotage_of_the_update_is_found(fault: str, kind: str, monkeypatch: Pat
     UPDATES[fault](monkeypatch)
     run = central(kind)
     BATCH[0] = run.plan.batch_size
-    found = checked(run, 256 if kind == "bilstm" else 34)
-    if (fault, kind) in UNSEEN:
-        assert not found.failed
-        return
+    found = checked(run, 2)
     assert found.failed
     assert "noise" in " ".join(found.faults).lower()
 
@@ -667,12 +637,9 @@ def test_sabotage_of_the_samples_is_found(fault: str, kind: str, monkeypatch: Pa
     run = central(kind)
     assert run.monitor
     for step in range(min(run.plan.steps, 400)):
-        run.monitor.saw_sample(run.sample(step))
+        run.monitor.saw_sample(run.sample(step), key=cast(Secrets, run.streams).stream("sampling", step=step).key)
     faults = run.monitor.verdict().faults
-    if (fault, kind) in UNSEEN:
-        assert not faults
-    else:
-        assert "Sample" in " ".join(faults) or "sentence" in " ".join(faults)
+    assert "Sample" in " ".join(faults) or "sentence" in " ".join(faults)
 
 
 # Clients

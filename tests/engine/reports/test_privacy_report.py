@@ -162,6 +162,16 @@ class TestVerdicts:
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
         assert not builder.of_run(evidence).alarm
 
+    def test_independent_sampling_is_checked_only_as_far_as_it_was_compared(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
+        for compared, held, said in ((0, Held.CLAIMED, "not measured"), (7000, Held.CHECKED, "7,000 times")):
+            check = replace(evidence.check, sampling_compared=compared)
+            last = replace(evidence.last, noise_check=check)
+            changed = replace(evidence, run=replace(evidence.run, records=(*evidence.run.records[:-1], last)))
+            (row,) = (each for each in assumptions.rows(changed) if "Poisson sampling" in each.name)
+            assert row.held is held
+            assert said in row.why
+
     def test_keys_from_the_system_are_claimed_and_not_checked(self, evidence_of):
         evidence = released(evidence_of(PRIVATE))
         assert evidence.verdict is Verdict.RELEASED

@@ -10,7 +10,8 @@ import pytest
 from engine import corpus, setup_status
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import contamination
-from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
+from engine.errors import CorpusError, InvalidConfig, RunStopped, TrainingFailed, VectorsMissing
+from engine.federated.fedavg import Federation
 from engine.federated.plan import plan_of
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
@@ -42,6 +43,23 @@ def test_a_run_yields_records_and_final_test_scores(trained_settings):
     gold = sum(counts.gold for counts in records[0].scores.strict.values())
     assert gold == 1_312  # entities in the validation set
     assert sum(counts.gold for counts in records[-1].test.strict.values()) == 2_233
+
+
+def test_run_that_ends_before_its_last_step_fails(trained_settings, monkeypatch):
+    """A stopping rule could follow the losses of private sentences."""
+    train = Federation.train
+
+    def until_the_loss_is_low(self, *done):
+        for progress in train(self, *done):
+            yield progress
+            if progress.step and progress.step.losses.size and progress.taken >= 9:
+                return
+
+    monkeypatch.setattr(Federation, "train", until_the_loss_is_low)
+    models: list[Any] = []
+    with pytest.raises(TrainingFailed, match=r"after step \d+ of 55"):
+        list(simulate(SMALL, trained_settings, on_model=models.append))
+    assert not models
 
 
 def test_it_learns_without_privacy(trained_settings):

@@ -85,19 +85,24 @@ class Shown(NoiseMonitor):
         super().__init__(*arguments, **kind)
         self.noise: list[tuple[int, np.ndarray, np.ndarray, list[np.ndarray]]] = []
         self.samples: list[tuple[np.ndarray, int]] = []
+        self.keys: list[bytes | None] = []
         self.sums: list[tuple[np.ndarray, float, float]] = []
 
-    def saw_noise(self, step: int, noise: np.ndarray, error: np.ndarray, directions: Any) -> None:
+    def saw_noise(
+        self, step: int, noise: np.ndarray, error: np.ndarray, directions: Any, key: bytes | None = None
+    ) -> None:
         self.noise.append((step, noise.copy(), error.copy(), [each.copy() for each in directions]))
-        super().saw_noise(step, noise, error, directions)
+        self.keys.append(key)
+        super().saw_noise(step, noise, error, directions, key)
 
-    def saw_sample(self, sentences: np.ndarray, part: int = 0) -> None:
+    def saw_sample(self, sentences: np.ndarray, part: int = 0, key: bytes | None = None) -> None:
         self.samples.append((sentences.copy(), part))
-        super().saw_sample(sentences, part)
+        self.keys.append(key)
+        super().saw_sample(sentences, part, key)
 
-    def observe_sum(self, norms: np.ndarray, gap: float, unsure: Any) -> None:
+    def observe_sum(self, norms: np.ndarray, gap: float, unsure: Any, planned: np.ndarray | None = None) -> None:
         self.sums.append((norms.copy(), gap, unsure()))
-        super().observe_sum(norms, gap, unsure)
+        super().observe_sum(norms, gap, unsure, planned)
 
 
 def noise_by_hand(step: int, size: int, std: float) -> np.ndarray:
@@ -189,7 +194,11 @@ def test_the_noise_check_receives_noise_sum_and_sample(optimiser: str) -> None:
         assert directions[0].dtype == np.float64
         np.testing.assert_array_equal(monitor.samples[number][0], sentences)
         assert monitor.samples[number][1] == 1
+        streams = [SECRETS.stream(name, step=step).key for name in ("noise", "sampling")]
+        assert monitor.keys[2 * number : 2 * number + 2] == streams
     assert 0 < whole < 7
+    assert monitor.verdict().faults == ()
+    assert monitor.state["compared"].min() > 0
     assert monitor.steps_seen == 7
 
 

@@ -51,15 +51,6 @@ def test_normal_and_sum_bounds(chance: float) -> None:
         assert 2 * math.exp(-(allowed**2) / (2 * draws)) == pytest.approx(chance)
 
 
-@pytest.mark.parametrize("dimensions", [3, 8, 64])
-def test_cosine_bound_equals_student_t(dimensions: int) -> None:
-    """c·√((k − 1)/(1 − c²)) of a random direction has Student's distribution with k − 1 degrees of freedom."""
-    for chance in PROBABILITIES:
-        cosine = critical_values.cosine_bound(dimensions, chance)
-        t = cosine * math.sqrt((dimensions - 1) / (1 - cosine**2))
-        assert 2 * stats.t.sf(t, dimensions - 1) == pytest.approx(chance, rel=1e-4)
-
-
 def test_distance_bound_is_at_least_kolmogorov() -> None:
     for draws in (1, 10, 1000):
         for chance in (0.1, 1e-3):

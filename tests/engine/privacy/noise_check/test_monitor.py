@@ -2,6 +2,7 @@
 tests the decisions on them, and ``test_sabotage.py`` runs with deliberate errors."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,15 +10,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from engine.config import TrainingConfig
+from engine.privacy import gaussian_sampler
+from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.noise_check import critical_values
 from engine.privacy.noise_check import monitor as noise_monitor
 from engine.privacy.noise_check.monitor import NoiseMonitor
+from engine.privacy.noise_check.replay import words_of
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
 SIZE, STEPS, STD, CLIP_NORM = 3000, 320, 3.0, 2.0
 LAYERS = (("one", slice(0, 1200)), ("other", slice(1200, 3000)))
 """Stretches of 1,000 weights; every tenth step checks all."""
+LIMITS = (2.5, 3.5, 4.5)
 SHARE = 1e-6 / 16
 """Share of the false-alarm budget of each question."""
 
@@ -54,15 +60,19 @@ def test_initial_state_is_zero() -> None:
         "slacks": [0.0] * SIZE,
         "visits": [[0] * 4] * 2,
         "bins": [[0] * 66] * 2,
+        "tails": [0] * 3,
         "spreads": [0.0, 0.0],
         "bad": [0.0, -1.0, 0.0],
         "along": [[0.0] * 3] * 2,
         "leak": [-1.0, 0.0],
-        "reused": [-1.0, -1.0, 0.0],
-        "lags": [0.0] * 640,
-        "mean": [0.0] * 64,
-        "drift": [0.0, 0.0],
-        "directions": [[0.0] * 64] * 640,
+        "keys": [[0] * 640] * 2,
+        "reused": [-1, -1],
+        "compared": [0, 0],
+        "differing": [0.0, -1.0, -1.0, 0.0],
+        "misdrawn": [0, -1, -1, 0],
+        "settings": [0],
+        "changed": [-1],
+        "unplanned": [-1.0, 0.0],
         "touched": [0.0, -1.0],
         "rounding": [0.0],
         "sums": [0.0] * 5,
@@ -72,7 +82,8 @@ def test_initial_state_is_zero() -> None:
     }
     assert {name: array.tolist() for name, array in check.state.items()} == expected
     whole = {name for name, array in check.state.items() if array.dtype == np.int64}
-    assert whole == {"steps", "visits", "bins", "times"}
+    counts = {"steps", "visits", "bins", "tails", "times", "compared"}
+    assert whole == counts | {"reused", "misdrawn", "changed"}
     assert check.steps_seen == 0
 
 
@@ -82,18 +93,17 @@ def test_critical_values_of_a_step_share_the_budget() -> None:
     for draws, (low, high) in check._spreads.items():
         assert stats.chi2.cdf(low**2, draws) == pytest.approx(SHARE / STEPS / 2, rel=1e-4)
         assert stats.chi2.sf(high**2, draws) == pytest.approx(SHARE / STEPS / 2, rel=1e-4)
-    # The square of a cosine in 64 dimensions has a Beta distribution.
-    assert stats.beta.sf(check._reuse**2, 0.5, 31.5) == pytest.approx(SHARE / STEPS / STEPS, rel=1e-4)
 
 
 def test_state_equals_manual_sums() -> None:
     check = monitor()
     squares, slacks, counted, along = np.zeros(SIZE), np.zeros(SIZE), np.zeros(2, dtype=int), np.zeros((2, 3))
-    turns = [0, 0, 0]
+    turns, tails = [0, 0, 0], [0] * 3
     for step in range(25):
         noise, total = gaussian(step), np.random.default_rng(step + 99).standard_normal(SIZE)
         where, _ = show_noise(check, step, noise, total, slack=0.01)
         squares[where] += (noise[where] / STD) ** 2
+        tails = [old + int((np.abs(noise[where]) > d * STD).sum()) for old, d in zip(tails, LIMITS, strict=True)]
         slacks[where] += (0.01 / STD) ** 2
         for number, (_, layer) in enumerate(LAYERS):
             counted[number] += len(range(max(where.start, layer.start), min(where.stop, layer.stop), 4))
@@ -104,6 +114,7 @@ def test_state_equals_manual_sums() -> None:
     np.testing.assert_allclose(check.state["squares"], squares)
     np.testing.assert_allclose(check.state["slacks"], slacks)
     np.testing.assert_array_equal(check.state["bins"].sum(1), counted)
+    assert check.state["tails"].tolist() == tails
     assert check.state["visits"].tolist() == [[*turns, 0], [2, 0, 0, 0]]
     np.testing.assert_allclose(check.state["along"], along)
     assert check.state["leak"].tolist() == [-1, 0]
@@ -243,86 +254,199 @@ class TestDirections:
         assert check.state["leak"].tolist() == [0, pytest.approx(1000**0.5)]
 
 
-class TestFreshness:
-    """Unit vectors as directions, with cosines of exactly 0 and 1."""
+class TestKeys:
+    """Noise and samples of known keys, changed in one place."""
+
+    KEYS = tuple(Secrets.seeded(7, "keys").stream("noise", step=step).key for step in range(30))
+
+    def noise(self, step: int, key: int | None = None) -> np.ndarray:
+        """Return the noise of a step's key, float64 [SIZE]."""
+        drawn = np.zeros(SIZE, dtype=np.float32)
+        gaussian_sampler.add_normal(drawn, words_of(self.KEYS[step if key is None else key]), np.float32(STD))
+        return drawn.astype(float)
+
+    def show(self, check: NoiseMonitor, step: int, noise: np.ndarray, key: int | None = None) -> None:
+        where = check.watch.stretch(step)
+        places = np.concatenate([np.arange(where.start, where.stop), check.watch.fixed])
+        own = self.KEYS[step if key is None else key]
+        check.saw_noise(step, noise[places], np.full(len(places), 1e-6), [np.zeros(len(places))], own)
+
+    def test_noise_of_its_key_passes(self) -> None:
+        check = monitor()
+        for step in range(30):
+            self.show(check, step, self.noise(step))
+        assert check.state["differing"].tolist() == [0, -1, -1, 0]
+        assert check.state["reused"].tolist() == [-1, -1]
+        assert check.state["compared"][0] > 30 * 40
+        prints = check.state["keys"][0]
+        assert len(set(prints[:30].tolist())) == 30
+        assert not prints[30:].any()
+
+    def test_each_weight_is_compared_in_turn(self) -> None:
+        """32 turns of 8 of each 256 weights, and all fixed ones in four steps; a step compares what it measured."""
+        for weight in (0, 5, 999, 1000, 2047, 2999):
+            check, found = monitor(plan_of(steps=3200)), []
+            for step in range(96):
+                noise = np.zeros(SIZE)
+                noise[weight] = 0.01 * STD
+                noise += self.noise(0)
+                self.show(check, step, noise, 0)
+                found.append(check.state["differing"].tolist())
+            assert found[-1][0] > 0
+            first = found[-1][1]
+            assert found[-1][2:] == [weight, pytest.approx(0.01, abs=1e-5)]
+            assert first >= 0
+
+    @pytest.mark.parametrize("shift", [1, 16, 256, 1500])
+    def test_shifted_noise_is_found_at_once(self, shift: int) -> None:
+        check = monitor()
+        self.show(check, 0, np.roll(self.noise(0), shift))
+        assert check.state["differing"][:2].tolist() == [1, 0]
+
+    def test_difference_within_rounding_passes(self) -> None:
+        """The test passes an error of 1e-6; single precision allows for 2⁻²² and 1e-6 of the value more."""
+        for error, differs in ((0.9e-6, False), (1e-6 + (2**-22 + 1e-6) * 5 * STD, True)):
+            check = monitor()
+            self.show(check, 0, self.noise(0) + error)
+            assert bool(check.state["differing"][0]) == differs
+
+    def test_nan_differs(self) -> None:
+        check = monitor()
+        self.show(check, 0, np.full(SIZE, np.nan))
+        assert check.state["differing"][0] == 1
+
+    def test_step_that_measures_all_weights_compares_all_far_draws(self) -> None:
+        seen = 0
+        for key in range(30):
+            noise = self.noise(0, key)
+            for at in np.flatnonzero(np.abs(noise) > 3.5 * STD):
+                changed, check = noise.copy(), monitor()
+                changed[at] = np.sign(noise[at]) * 3.4 * STD
+                self.show(check, 9, changed, key)
+                assert check.state["differing"][:3].tolist() == [1, 9, at]
+                seen += 1
+        assert seen > 20
+
+    def test_reused_key_is_found(self) -> None:
+        check = monitor()
+        for step, key in enumerate((0, 1, 2, 1, 0)):
+            self.show(check, step, self.noise(key), key)
+        assert check.state["differing"][0] == 0
+        assert check.state["reused"].tolist() == [3, 1]
+
+    def test_key_of_a_sample_and_of_noise_must_differ(self) -> None:
+        check = monitor()
+        self.show(check, 0, self.noise(0))
+        check.saw_sample(np.zeros(0, dtype=np.int64), key=self.KEYS[0])
+        assert check.state["reused"].tolist() == [0, 0]
+
+    def test_key_of_another_check_is_found(self) -> None:
+        one, other = monitor(), monitor()
+        one.others, other.others = [other], [one]
+        self.show(one, 0, self.noise(0))
+        self.show(other, 0, self.noise(1), 1)
+        self.show(other, 1, self.noise(0), 0)
+        assert other.state["reused"].tolist() == [1, -1]
+
+    def test_restored_state_knows_its_keys(self) -> None:
+        before, check = monitor(), monitor()
+        for step in range(3):
+            self.show(before, step, self.noise(step))
+        check.state = {name: array.copy() for name, array in before.state.items()}
+        self.show(check, 3, self.noise(1), 1)
+        assert check.state["reused"].tolist() == [3, 1]
+        check.state = {name: array.copy() for name, array in before.state.items()}
+        self.show(check, 3, self.noise(3))
+        assert check.state["reused"][0] == -1
+
+
+class TestSampleDraws:
+    PLAN = plan_of(3000, 100, steps=STEPS)
 
     @staticmethod
-    def compared(check: NoiseMonitor, step: int, **places: float) -> None:
-        direction = np.zeros(64)
-        for name, value in places.items():
-            direction[int(name[1:])] = value
-        check._compare(step, direction)
+    def draw(step: int) -> tuple[np.ndarray, bytes]:
+        stream = Secrets.seeded(8, "samples").stream("sampling", step=step)
+        return poisson_sample(stream, 3000, 100 / 3000), stream.key
 
-    def test_cosines_are_added_by_lag(self) -> None:
+    def test_samples_of_their_keys_pass_and_each_sentence_is_compared(self) -> None:
+        check = monitor(self.PLAN)
+        for step in range(24):
+            sentences, key = self.draw(step)
+            check.saw_sample(sentences, key=key)
+        assert check.state["misdrawn"].tolist() == [0, -1, -1, 0]
+        assert check.state["compared"][1] >= 24 * 250
+
+    @pytest.mark.parametrize("sentence", [0, 7, 255, 256, 1500, 2999])
+    def test_sentence_that_was_not_drawn_is_found_at_once(self, sentence: int) -> None:
+        check = monitor(self.PLAN)
+        sentences, key = self.draw(0)
+        assert sentence not in sentences
+        check.saw_sample(np.union1d(sentences, [sentence]), key=key)
+        assert check.state["misdrawn"].tolist() == [1, 0, sentence, 1]
+
+    def test_sentence_that_is_left_out_is_found_in_its_window(self) -> None:
+        """256 sentences a step, in turn."""
+        for step in (0, 11):
+            check = monitor(self.PLAN)
+            sentences, key = self.draw(step)
+            first = sentences[sentences >= 256 * step][0]
+            assert first < 256 * (step + 1)
+            for earlier in range(step):
+                check.saw_sample(self.draw(earlier)[0], key=self.draw(earlier)[1])
+            check.saw_sample(sentences[sentences != first], key=key)
+            assert check.state["misdrawn"].tolist() == [1, step, first, 0]
+
+    def test_sentence_that_occurs_twice_is_found(self) -> None:
+        check = monitor(self.PLAN)
+        sentences, key = self.draw(0)
+        check.saw_sample(np.sort(np.append(sentences, sentences[0])), key=key)
+        assert check.state["misdrawn"].tolist() == [1, 0, sentences[0], 1]
+
+    def test_large_batches_are_compared_whole(self) -> None:
+        """The window is twice as large as the batch."""
+        check = monitor(plan_of(3000, 1500))
+        stream = Secrets.seeded(8, "samples").stream("sampling", step=0)
+        check.saw_sample(poisson_sample(stream, 3000, 0.5), key=stream.key)
+        assert check.state["compared"][1] == 3000
+        assert check.state["misdrawn"][0] == 0
+
+    def test_other_sampling_is_not_compared(self) -> None:
+        check = monitor(plan_of(50, 10, sampling="shuffle"))
+        check.saw_sample(np.arange(10), key=bytes(32))
+        assert check.state["compared"][1] == 0
+
+
+class TestSettings:
+    TRAINING = TrainingConfig(learning_rate=0.1)
+
+    def test_equal_settings_pass(self) -> None:
+        plans = plan_of(), plan_of(40)
+        check = monitor(*plans)
+        for step, part in enumerate((0, 1, 0)):
+            check.saw_settings(step, replace(plans[part]), replace(self.TRAINING), part)
+        assert check.state["changed"][0] == -1
+
+    def test_changed_training_is_found_also_after_a_restart(self) -> None:
+        check, resumed = monitor(), monitor()
+        check.saw_settings(0, plan_of(), self.TRAINING)
+        resumed.state = {name: array.copy() for name, array in check.state.items()}
+        for each in (check, resumed):
+            each.saw_settings(1, plan_of(), replace(self.TRAINING, learning_rate=0.11))
+            each.saw_settings(2, plan_of(), replace(self.TRAINING, learning_rate=0.12))
+            assert each.state["changed"][0] == 1
+
+    @pytest.mark.parametrize("change", [{"clip_norm": 1.9}, {"batch_size": 11}, {"steps": 9}])
+    def test_changed_plan_is_found(self, change: dict[str, Any]) -> None:
         check = monitor()
-        self.compared(check, 0, p3=2.0)
-        self.compared(check, 1, p5=1.0)
-        self.compared(check, 2, p3=3.0, p5=4.0)
-        assert check.state["lags"][:4].tolist() == pytest.approx([0, 0.8, 0.6, 0])
-        assert check.state["mean"][[3, 5]].tolist() == pytest.approx([1.6, 1.8])
-        # With the mean of all previous ones: 0, and (0.6 + 0.8) ÷ √2, in units of 1 ÷ √64; the first has none.
-        assert check.state["drift"].tolist() == pytest.approx([8 * 1.4 / math.sqrt(2), 1])
+        check.saw_settings(4, replace(plan_of(), **change), self.TRAINING)
+        assert check.state["changed"][0] == 4
 
-    def test_steps_without_mean_are_not_counted(self) -> None:
-        check = monitor()
-        self.compared(check, 0, p3=2.0)
-        assert check.state["drift"].tolist() == [0, 0]
-        self.compared(check, 1, p3=-2.0)
-        assert check.state["drift"].tolist() == [-8, 1]
-        self.compared(check, 2, p3=1.0)  # the mean is 0
-        assert check.state["drift"].tolist() == [-8, 1]
-
-    @pytest.mark.parametrize("sign", [1.0, -1.0])
-    def test_first_reuse_is_stored(self, sign: float) -> None:
-        check = monitor()
-        self.compared(check, 0, p1=1.0)
-        self.compared(check, 1, p2=1.0)
-        self.compared(check, 2, p1=sign)
-        self.compared(check, 3, p2=1.0)
-        assert check.state["reused"].tolist() == [2, 0, sign]
-
-    def test_reuse_of_first_step_is_stored(self) -> None:
-        check = monitor()
-        self.compared(check, 0, p1=1.0)
-        self.compared(check, 1, p1=1.0)
-        self.compared(check, 2, p1=1.0)
-        assert check.state["reused"].tolist() == [1, 0, 1]
-
-    def test_critical_value_passes_and_nan_fails(self) -> None:
-        for bound, again in ((1.0, False), (0.999, True)):
+    def test_contribution_must_have_the_norm_of_the_planned_clipping(self) -> None:
+        for norm, off in ((1.0, False), (1.0 + 1.9e-4, False), (0.999, True), (math.nan, True)):
             check = monitor()
-            check._reuse = bound
-            self.compared(check, 0, p1=1.0)
-            self.compared(check, 1, p1=1.0)
-            assert (check.state["reused"][0] == 1) == again
-
-    @pytest.mark.parametrize(("step", "before"), [(1, 0), (2, 1), (3, 2), (7, 2), (8, 2), (10, 5)])
-    def test_reuse_names_the_latest_saved_step(self, step: int, before: int) -> None:
-        """3,000 steps: the last of every three is saved, and the previous step is the latest possible match."""
-        check = monitor(plan_of(steps=3000))
-        assert check.watch.stride == 3
-        for earlier in range(before + 1):
-            self.compared(check, earlier, **{f"p{earlier + 1}": 1.0})
-        self.compared(check, step, **{f"p{before + 1}": 1.0})
-        assert check.state["reused"].tolist() == [step, before, 1]
-
-    def test_noise_at_fixed_weights_is_compared(self) -> None:
-        check, noise = monitor(), [gaussian(seed) for seed in range(3)]
-        units = []
-        for step, each in enumerate(noise):
-            show_noise(check, step, each)
-            units.append(each[check.watch.fixed] / np.linalg.norm(each[check.watch.fixed]))
-        np.testing.assert_allclose(check.state["directions"][:3], units)
-        assert check.state["lags"][1:3] == pytest.approx(
-            [units[0] @ units[1] + units[1] @ units[2], units[0] @ units[2]]
-        )
-
-    def test_fewer_than_64_weights_have_no_directions(self) -> None:
-        check = monitor(size=63, layers=())
-        for step in range(3):
-            show_noise(check, step, gaussian(0, 63))
-        assert not check.state["directions"].any()
-        assert check.state["reused"][0] == -1
+            check.observe_sum(np.array([0.5, norm]), 0.0, TestSums.unasked, np.array([0.5, 1.0]))
+            expected = [pytest.approx(norm, nan_ok=True), 1.0] if off else [-1.0, 0.0]
+            assert check.state["unplanned"].tolist() == expected
 
 
 class TestSums:
@@ -465,7 +589,6 @@ def test_verdict_uses_own_state() -> None:
 
 def test_critical_values_of_steps_depend_on_number_of_checks() -> None:
     alone, among = NoiseMonitor([plan_of()], 2000), NoiseMonitor([plan_of()], 2000, checks=1000)
-    assert among._reuse > alone._reuse
     for draws, (low, high) in alone._spreads.items():
         assert among._spreads[draws][0] < low
         assert among._spreads[draws][1] > high
