@@ -560,7 +560,7 @@ class TestNoiseSource:
 class TestOlderEngine:
     def test_outdated_run_is_labelled_and_can_be_rerun(self, page, engine_5_settings, monkeypatch):
         submitted = []
-        monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid: submitted.append(config))
+        monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid, unprotected: submitted.append(config))
         test = page(engine_5_settings)
         assert "engine 5 (outdated)" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
@@ -601,7 +601,9 @@ def test_run_without_word_vectors_shows_an_error(page, monkeypatch):
 def test_published_run_can_be_rerun(page, monkeypatch):
     submitted = []
     monkeypatch.setattr(
-        RunService, "submit_all", lambda self, configs, again, owner_pid: submitted.append((configs, again))
+        RunService,
+        "submit_all",
+        lambda self, configs, again, owner_pid, unprotected: submitted.append((configs, again)),
     )
     test = page(noise_multiplier="0")
     next(button for button in test.button if button.label == "Rerun this configuration (1 run)").click().run()

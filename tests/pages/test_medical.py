@@ -147,7 +147,9 @@ def test_chosen_settings_start_a_federated_run_and_a_run_alone(
 ) -> None:
     page = open_page("medical", replace(settings, data_dir=data_dir))
     submitted: list[list[SimulationConfig]] = []
-    monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: submitted.append(list(configs)))
+    monkeypatch.setattr(
+        RunService, "submit_all", lambda self, configs, owner_pid, unprotected: submitted.append(list(configs))
+    )
     monkeypatch.setattr(
         RunQueries, "find", lambda self, config: None
     )  # faster: each rerun of the script looks up hundreds of runs

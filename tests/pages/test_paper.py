@@ -50,7 +50,9 @@ def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings,
     assert page.dataframe[3].value["reruns"].tolist()[0] == "1 of 1 identical"
     submitted = []
     monkeypatch.setattr(
-        RunService, "submit_all", lambda self, configs, again, owner_pid: submitted.append((configs, again))
+        RunService,
+        "submit_all",
+        lambda self, configs, again, owner_pid, unprotected: submitted.append((configs, again)),
     )
     (button,) = (each for each in page.button if each.label == "Rerun this table (1 run)")
     button.click().run()
