@@ -164,7 +164,7 @@ class TestVerdicts:
 
     def test_independent_sampling_is_checked_only_as_far_as_it_was_compared(self, evidence_of):
         evidence = evidence_of(PRIVATE)
-        for compared, held, said in ((0, Held.CLAIMED, "not measured"), (7000, Held.CHECKED, "7,000 times")):
+        for compared, held, said in ((0, Held.CLAIMED, "not measured"), (7000, Held.CHECKED, "ChaCha20")):
             check = replace(evidence.check, sampling_compared=compared)
             last = replace(evidence.last, noise_check=check)
             changed = replace(evidence, run=replace(evidence.run, records=(*evidence.run.records[:-1], last)))
