@@ -239,7 +239,7 @@ class DPSGD:
         bound, norm = float(plan.clip_norm or 0.0), float(np.linalg.norm(parts))
         if not plan.by_layer:
             return min(bound, norm)
-        layers = max(1, np.count_nonzero(parts), len(self.monitor.watch.layers) if self.monitor else 0)
+        layers = max(1, int(np.count_nonzero(parts)), len(self.monitor.watch.layers) if self.monitor else 0)
         return float(np.linalg.norm(np.minimum(parts, bound / math.sqrt(layers))))
 
     def _unsure(self, groups: list[np.ndarray]) -> float:

@@ -267,15 +267,15 @@ class _Verdict:
     def _sum_faults(self) -> list[str]:
         bound, (largest, _, gap, *_) = float(self._plan.clip_norm or 0.0), self.state["sums"]
         faults, (found, planned) = [], self.state["unplanned"]
-        if found >= 0:
-            faults.append(
-                f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {found:.4g}, where the plan's "
-                f"clipping gives {planned:.4g}."
-            )
         if not largest <= bound * (1 + SLACK):
             faults.append(
                 f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {largest:.4g}, longer than the "
                 f"clip norm {bound:g}."
+            )
+        elif found >= 0:
+            faults.append(
+                f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {found:.4g}, where the plan's "
+                f"clipping gives {planned:.4g}."
             )
         if not gap <= GAP:
             faults.append(

@@ -294,8 +294,11 @@ class NoiseMonitor:
             key: The key.
         """
         state = self._state
+        noise, error, sums = measured
         compared, differing, weight, difference = replay.compare_noise(
-            *measured,
+            noise,
+            error,
+            sums,
             self._plan.noise_std,
             weights.start,
             weights.stop,

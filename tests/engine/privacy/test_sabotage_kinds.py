@@ -147,7 +147,7 @@ def test_noise_truncated_at_five_deviations_is_undetectable_with_few_draws() -> 
     """A run with 20,000 weights compares 0.4 draws beyond five deviations on average, with 300,000 weights 6."""
     expected = {}
     for size in SIZED:
-        watch = sized(size).monitor.watch  # type: ignore[union-attr]
+        watch = sized(size).monitor.watch
         whole = sum(watch.is_whole(step) for step in range(watch.steps))
         expected[size] = whole * size * 2 * stats.norm.sf(5)
     assert expected[20_000] == pytest.approx(0.4, abs=0.05)

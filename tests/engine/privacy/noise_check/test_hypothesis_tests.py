@@ -514,6 +514,13 @@ class TestSums:
             check_fault(found, f" {unit} ", f" {what} of norm {said}, ", "than the clip norm")
             assert found[0].endswith(" 2.")
 
+    def test_contribution_of_another_length_than_planned_is_a_fault(self) -> None:
+        watch, state = correct_run()
+        state["unplanned"][:] = 1.5, 1.75
+        check_fault(faults(watch, state), "A sentence ", " norm 1.5, ", " plan's clipping gives 1.75.")
+        state["sums"][0] = 2.5
+        check_fault(faults(watch, state), " norm 2.5, ", "than the clip norm")
+
     @pytest.mark.parametrize(("unit", "what"), [("sentence", "gradient"), ("client", "update")])
     def test_gap_between_used_and_clipped_sum_is_a_fault(self, unit: str, what: str) -> None:
         assert faults_with("sums", 2, 0.05, unit=unit) == ()
