@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from engine.errors import StoreError
 
@@ -62,6 +62,15 @@ def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Pat
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def overwrite(file: BinaryIO) -> None:
+    """Replace the content of a file by zeros, durably; what a disk retains of the old content is out of reach."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    file.write(bytes(size))
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sweep(folder: Path) -> None:

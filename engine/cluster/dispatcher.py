@@ -22,6 +22,7 @@ from engine.errors import EpsilonError, StoreError
 from engine.hardware import lower_priority, processor
 from engine.records import RunState
 from engine.settings import Settings
+from engine.store import noise_keys
 from engine.store.run_store import RunStore, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
@@ -156,6 +157,7 @@ class Dispatcher:
         self.settings, self._ring = settings, ring
         self.store = RunStore(settings.store_url)
         stack.callback(self.store.close)
+        noise_keys.sweep(settings, self.store.status)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
         if settings.scheduler:
             self._client = remote_workers.connect(settings)
@@ -204,6 +206,7 @@ class Dispatcher:
                 if future.done():  # type: ignore[attr-defined]
                     if future.status == "error":  # type: ignore[attr-defined]
                         self.store.fail(run_id, ENDED_AGAIN)
+                        noise_keys.sweep(self.settings, self.store.status)
                     del self._given[run_id]
             waiting = self.store.unfinished()
             self._update_heartbeats(waiting)

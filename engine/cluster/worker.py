@@ -10,30 +10,35 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from traceback import format_tb
 from typing import TypeVar
 
 import psutil
 
 from engine import corpus as corpora
 from engine import embeddings
+from engine.artifact_store import overwrite
 from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
-from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError, StoreUnavailable
+from engine.errors import EpsilonError, RunStopped, StoreError, StoreUnavailable
+from engine.federated.plan import seeded_secrets
 from engine.hardware import machine_class
 from engine.privacy.audit import applicability
-from engine.records import Provenance, RoundRecord, RunKind, RunState
+from engine.records import Provenance, RoundRecord, RunKind
 from engine.reports.audits import audit_command
 from engine.reports.cli_command import command_line
+from engine.seeds import Secrets
 from engine.settings import REPOSITORY, Settings
 from engine.store import audits as saved_audits
 from engine.store import noise_keys
 from engine.store.paths import checkpoint_name, key_path, model_name
 from engine.store.run_store import Claim, RunStore
-from engine.training.checkpoint import Checkpoint
+from engine.training.checkpoint import Checkpoint, is_sealed
 from engine.training.model import Model
 
 HEARTBEAT_SECONDS = 0.5
@@ -96,27 +101,27 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from its last checkpoint and write its records; a failure is stored as the run's error."""
     store = RunStore(settings.store_url)
     try:
-        claim = retry_while_unavailable(partial(store.claim, run_id, holder))
-    except RunStopped:
-        return
+        with suppress(RunStopped):
+            _compute(store, retry_while_unavailable(partial(store.claim, run_id, holder)), settings)
+        noise_keys.sweep(settings, lambda other: retry_while_unavailable(partial(store.status, other)))
+    finally:
+        store.close()
+
+
+def _compute(store: RunStore, claim: Claim, settings: Settings) -> None:
     pulse = Heartbeat(store, claim)
     try:
-        noise_keys.sweep(
-            key_path(settings, run_id).parent, lambda other: retry_while_unavailable(partial(_is_done, store, other))
-        )
         with pulse:
             if claim.kind == RunKind.AUDIT:
                 _audit(store, claim, settings, pulse)
             else:
                 _run(store, claim, settings, pulse)
     except RunStopped:
-        log.info("Run %s was stopped.", run_id)
+        log.info("Run %s was stopped.", claim.run_id)
     except Exception as error:
-        if not isinstance(error, EpsilonError):
-            log.exception("Run %s failed.", run_id)
-        _mark_failed(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
-    finally:
-        store.close()
+        _mark_failed(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error, claim))
+    if claim.config.privacy.noise_source == "system" and not key_path(settings, claim.run_id).exists():
+        settings.artefacts.remove(checkpoint_name(claim.run_id))  # it was cancelled while the last one was written
 
 
 def retry_while_unavailable(ask: Callable[[], _T]) -> _T:
@@ -138,17 +143,17 @@ def retry_while_unavailable(ask: Callable[[], _T]) -> _T:
             time.sleep(AWAY_SECONDS)
 
 
-def _is_done(store: RunStore, run_id: str) -> bool:
-    try:
-        return store.status(run_id).state == RunState.DONE
-    except RunNotFound:
-        return False
-
-
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: Exception, claim: Claim) -> str:
+    """Log an error of the program, and return its sentence; neither quotes values of a run with system noise."""
+    if claim.config.privacy.noise_source == "system":
+        log.error("Run %s failed: %s\n%s", claim.run_id, type(error).__name__, "".join(format_tb(error.__traceback__)))
+        text = "its message may quote private values and is withheld"
+    else:
+        log.error("Run %s failed.", claim.run_id, exc_info=error)
+        text = str(error)[:200]
     if isinstance(error, MemoryError):
         return "The machine has too little memory for this run. Use a smaller batch size or hidden size."
-    return f"Unexpected error ({type(error).__name__}: {str(error)[:200]}). See the cluster's log."
+    return f"Unexpected error ({type(error).__name__}: {text}). See the cluster's log."
 
 
 def _mark_failed(store: RunStore, claim: Claim, sentence: str) -> None:
@@ -164,12 +169,23 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
     config = claim.config
     corpus = corpora.of_run(config, settings, claim.corpus_checksum)
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
-    keys, secrets = key_path(settings, claim.run_id), None
     stored_records = partial(retry_while_unavailable, partial(store.records, claim.run_id))
     last_checkpoint, records_before = artefacts.get(checkpoint, changes=True), stored_records()
-    resume = _resume(last_checkpoint, records_before)
     if config.privacy.noise_source == "system":
-        secrets = noise_keys.secrets_for(keys, begun=bool(last_checkpoint or records_before))
+        begun = bool(last_checkpoint or records_before)
+        secrets = noise_keys.secrets_for(key_path(settings, claim.run_id), begun=begun)
+    else:
+        secrets = seeded_secrets(config, corpus.checksum)
+
+    def save(found: Checkpoint) -> None:
+        with artefacts.write(checkpoint, "The checkpoint") as path:
+            found.save(path, claim.run_id, secrets)
+
+    resume = _resume(last_checkpoint, records_before, claim.run_id, secrets)
+    if resume and last_checkpoint and not is_sealed(last_checkpoint):
+        with last_checkpoint.open("r+b") as unsealed:
+            save(resume)
+            overwrite(unsealed)
     latest: list[Checkpoint] = []
     models: list[Model] = []
 
@@ -192,8 +208,7 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
     record = None
     for record in records:
         retry_while_unavailable(partial(store.append, claim, record))
-        with artefacts.write(checkpoint, "The checkpoint") as path:
-            latest.pop().save(path)
+        save(latest.pop())
     if record is None:  # the worker had crashed between the last record and the end of the run
         record = stored_records()[-1]
     for number, model in enumerate(models):
@@ -201,7 +216,6 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
             model.save(path)
     retry_while_unavailable(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
     artefacts.remove(checkpoint)
-    noise_keys.destroy(keys)
 
 
 def _audit(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") -> None:
@@ -245,7 +259,7 @@ def share_cores(under_way: int, others: float) -> None:
         numba.set_num_threads(threads)
 
 
-def _resume(path: Path | None, written: Sequence[RoundRecord]) -> Checkpoint | None:
+def _resume(path: Path | None, written: Sequence[RoundRecord], run_id: str, secrets: Secrets) -> Checkpoint | None:
     """Return the checkpoint from which the run resumes, or None.
 
     A checkpoint ahead of the records is refused: the database was restored from an older copy, and the records in
@@ -254,11 +268,13 @@ def _resume(path: Path | None, written: Sequence[RoundRecord]) -> Checkpoint | N
     Args:
         path: File of the checkpoint, or None.
         written: Records in the store.
+        run_id: Identity of the run.
+        secrets: Streams of the run, which open the checkpoint.
     """
     if path is None:
         return None
     try:
-        found = Checkpoint.load(path)
+        found = Checkpoint.load(path, run_id, secrets)
         if not written or written[-1].round < found.round:
             raise StoreError(f"The checkpoint {path} is ahead of its run's records.")
         return found

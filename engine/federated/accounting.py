@@ -17,7 +17,16 @@ from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import RdpFilter
 from engine.records import PrivacySpent
-from engine.records.assumption_texts import APART, DISJOINT, EVERY_CLIENT, JOINED, OWN_PARTS, PIECES, PUBLIC_CLIENTS
+from engine.records.assumption_texts import (
+    APART,
+    DISJOINT,
+    EVERY_CLIENT,
+    JOINED,
+    JOINED_WITHHELD,
+    OWN_PARTS,
+    PIECES,
+    PUBLIC_CLIENTS,
+)
 
 
 def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
@@ -71,7 +80,8 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
     own = (OWN_PARTS,) if plan.platforms else ()
     joined: tuple[str, ...] = ()
     if server.sampling == "poisson":
-        joined = (JOINED if server.sampling_probability < 1 else EVERY_CLIENT,)
+        drawn = JOINED if server.noise_source == "seeded" else JOINED_WITHHELD
+        joined = (drawn if server.sampling_probability < 1 else EVERY_CLIENT,)
     return replace(
         accounting.privacy_spent(server, releases(plan, rounds)),
         unit=plan.mechanism.protected,

@@ -24,7 +24,7 @@ from engine.privacy import events, rdp
 from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
-from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM
+from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM, WITHHELD
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-classic")
 CLASSIC_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
@@ -63,7 +63,7 @@ def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
     return PrivacySpent(
         epsilon=epsilon(plan, steps_taken),
         delta=plan.delta,
-        assumptions=(POISSON, SECRET_SAMPLE, *source(plan), PUBLIC),
+        assumptions=(POISSON, SECRET_SAMPLE if plan.noise_source == "seeded" else WITHHELD, *source(plan), PUBLIC),
         rdp_epsilon=epsilon(plan, steps_taken, "rdp"),
     )
 

@@ -22,9 +22,13 @@ SEEDED = (
     "The noise must stay secret. In this simulation it comes from a public seed: anyone can subtract it, and this "
     "tagger is not protected."
 )
+WITHHELD = (
+    "The sentences of each batch must stay secret, and so must losses and gradient norms. The records of this run do "
+    "not hold them."
+)
 SYSTEM = (
-    "The keys of noise and samples come from the operating system and are destroyed when the run finishes. A failed or "
-    "cancelled run keeps them until it is deleted, so that it can resume."
+    "The keys of noise and samples come from the operating system and are destroyed when the run ends: when it "
+    "finishes, fails or is cancelled."
 )
 FLOATING = (
     "The noise is exactly normal. It is drawn in floating point, so its last digits are not (Mironov 2012). δ does not "
@@ -39,6 +43,10 @@ APART = (
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
+JOINED_WITHHELD = (
+    "Each client joins each round at random, and the participants must stay secret. The records of this run do not "
+    "name them."
+)
 EVERY_CLIENT = "Every client takes part in every round."
 OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
@@ -59,6 +67,8 @@ _EARLIER = {
     "seed can subtract the noise.": SEEDED,
     "The keys of noise and samples come from the operating system, and are destroyed when the run is done; one that "
     "failed or was cancelled keeps them until it is deleted, so that it can go on.": SYSTEM,
+    "The keys of noise and samples come from the operating system and are destroyed when the run finishes. A failed or "
+    "cancelled run keeps them until it is deleted, so that it can resume.": SYSTEM,
     "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
     "booked for what somebody could read off the weights' last digits.": FLOATING,
     "Noise is drawn in floating point, so its last digits are not exactly normal (Mironov 2012). No δ is added for an "

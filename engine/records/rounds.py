@@ -1,11 +1,16 @@
 """Records that a run reports during training, as frozen values that JSON preserves exactly.
 
 ε = ∞ (no privacy) is ``math.inf`` in Python and ``null`` in JSON, which has no infinity.
+
+Losses, gradient norms, sample sizes and the values of the noise check are computed from private samples and noise
+without any noise of their own, so ε does not cover them. Records of runs with system noise, which protect real
+sentences, do not hold them (:meth:`RoundRecord.without_private_values`). In a simulation anyone who knows the seed can
+compute them.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from engine.records.assumption_texts import current
@@ -78,7 +83,7 @@ class LayerNoise:
 class NoiseCheck:
     """Measurements on the applied updates compared with the plan, since the start of the run.
 
-    Records of engine version 5 have no fields from ``layers`` on.
+    Records of engine version 5 have no fields from ``layers`` on. If ``withheld``, measured values are None or 0.
 
     Attributes:
         steps: Number of measured steps.
@@ -104,18 +109,20 @@ class NoiseCheck:
         looks: Steps whose sum was recomputed.
         looks_counted: Those where rounding does not decide the result.
         largest_gap: Largest distance between the applied and the recomputed sum, in clip norms.
+        measurable: Whether the rounding of the weights leaves the noise measurable.
+        withheld: Whether the measured values are withheld; the results of the tests are not.
     """
 
     steps: int
     noise_std: float | None
     noise_planned: float
     noise_tolerance: float
-    clipped_norm_max: float
+    clipped_norm_max: float | None
     clip_norm: float
     sentences_measured: int
-    batch_mean: float
+    batch_mean: float | None
     batch_planned: float
-    batch_std: float
+    batch_std: float | None
     batch_std_planned: float | None
     faults: tuple[str, ...] = ()
     unit: str = "sentence"
@@ -127,6 +134,8 @@ class NoiseCheck:
     looks: int = 0
     looks_counted: int = 0
     largest_gap: float = 0.0
+    measurable: bool = True
+    withheld: bool = False
 
     @property
     def failed(self) -> bool:
@@ -135,7 +144,10 @@ class NoiseCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; :meth:`from_dict` is the inverse."""
-        return asdict(self) | {"faults": list(self.faults), "layers": [asdict(layer) for layer in self.layers]}
+        values = asdict(self) | {"faults": list(self.faults), "layers": [asdict(layer) for layer in self.layers]}
+        if not self.withheld:  # implied by the other values
+            del values["measurable"], values["withheld"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NoiseCheck":
@@ -143,12 +155,32 @@ class NoiseCheck:
         # The first records of engine version 6 have one more field, which is always 0.
         names = ("title", "ratio", "tolerance")
         layers = tuple(LayerNoise(**{name: layer[name] for name in names}) for layer in values.get("layers", ()))
-        return cls(**{**values, "faults": tuple(values["faults"]), "layers": layers})
+        measurable = values.get("measurable", values["noise_std"] is not None)
+        own = {"faults": tuple(values["faults"]), "layers": layers, "measurable": measurable}
+        return cls(**{**values, **own})
 
     @property
     def passed(self) -> bool:
         """Whether the run demonstrably followed its plan; False where rounding hides the noise."""
-        return not self.failed and self.noise_std is not None
+        return not self.failed and self.measurable
+
+    def without_private_values(self) -> "NoiseCheck":
+        """Return the check without values that are computed from samples and noise."""
+        return replace(
+            self,
+            noise_std=None,
+            clipped_norm_max=None,
+            sentences_measured=0,
+            batch_mean=None,
+            batch_std=None,
+            layers=(),
+            shape_distance=0.0,
+            along=0.0,
+            along_spread=0.0,
+            looks_counted=0,
+            largest_gap=0.0,
+            withheld=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,31 +190,48 @@ class FederatedRound:
     Attributes:
         round: Number of finished rounds.
         rounds: Number of all rounds.
-        clients: Clients whose updates were averaged.
-        failed: Clients whose training failed, which were left out.
+        clients: Clients whose updates were averaged; None if withheld, as all fields below.
+        failed: Clients whose training failed, which were left out; empty if withheld.
         drift: Root mean square over the clients of the L2 distance between their weights and the unweighted mean.
-        update_norms: L2 norm of each client's update before clipping.
+        update_norms: L2 norm of each client's update before clipping; empty if withheld.
         bytes_down: Bytes of weights sent to clients since the start of the run.
         bytes_up: Bytes of weights received from clients since the start of the run.
     """
 
     round: int
     rounds: int
-    clients: tuple[int, ...]
+    clients: tuple[int, ...] | None
     failed: tuple[int, ...]
-    drift: float
+    drift: float | None
     update_norms: tuple[float, ...]
-    bytes_down: int
-    bytes_up: int
+    bytes_down: int | None
+    bytes_up: int | None
+
+    @property
+    def sent(self) -> int | None:
+        """Bytes of weights sent in both directions since the start of the run; None if withheld."""
+        return None if self.bytes_down is None or self.bytes_up is None else self.bytes_down + self.bytes_up
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; :meth:`from_dict` is the inverse."""
-        return asdict(self) | {name: list(getattr(self, name)) for name in ("clients", "failed", "update_norms")}
+        clients = None if self.clients is None else list(self.clients)
+        return asdict(self) | {
+            "clients": clients,
+            "failed": list(self.failed),
+            "update_norms": list(self.update_norms),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "FederatedRound":
         """Read the values of :meth:`to_dict`."""
-        return cls(**{**values, **{name: tuple(values[name]) for name in ("clients", "failed", "update_norms")}})
+        clients = None if values["clients"] is None else tuple(values["clients"])
+        lists = {name: tuple(values[name]) for name in ("failed", "update_norms")}
+        return cls(**{**values, **lists, "clients": clients})
+
+    def without_private_values(self) -> "FederatedRound":
+        """Return the round without who took part, and without the updates' sizes."""
+        private = {"clients": None, "failed": (), "drift": None, "update_norms": (), "bytes_down": None}
+        return replace(self, **private, bytes_up=None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +283,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 class RoundRecord:
     """The state of a run at one time.
 
-    "Since" below means since the last record.
+    "Since" below means since the last record. Values that are None are withheld.
 
     Attributes:
         round: 0, 1, 2 … in the order of reporting.
@@ -263,14 +312,14 @@ class RoundRecord:
     round: int
     step: int
     steps_total: int
-    examples_seen: int
+    examples_seen: int | None
     privacy: PrivacySpent
     scores: EntityScores
-    loss: float
-    clipped_fraction: float
-    gradient_norm_median: float
-    gradient_norm_max: float
-    nonfinite: int
+    loss: float | None
+    clipped_fraction: float | None
+    gradient_norm_median: float | None
+    gradient_norm_max: float | None
+    nonfinite: int | None
     seconds: float
     test: EntityScores | None = None
     noise_check: NoiseCheck | None = None
@@ -289,6 +338,33 @@ class RoundRecord:
         """Whether the run ended with this record."""
         last = self.federation is None or self.federation.round == self.federation.rounds
         return self.test is not None and self.step == self.steps_total and last
+
+    def without_private_values(self, *, clients: bool) -> "RoundRecord":
+        """Return the record without values that are computed from samples and noise.
+
+        Args:
+            clients: Whether the protected unit is a client. Otherwise what clients send is private already.
+        """
+        checked = self.noise_check and self.noise_check.without_private_values()
+        federation = self.federation.without_private_values() if self.federation and clients else self.federation
+        platforms = (
+            replace(each, noise_check=each.noise_check and each.noise_check.without_private_values())
+            for each in self.platforms
+        )
+        return replace(
+            self,
+            examples_seen=None,
+            loss=None,
+            clipped_fraction=None,
+            gradient_norm_median=None,
+            gradient_norm_max=None,
+            nonfinite=None,
+            noise_check=checked,
+            federation=federation,
+            layer_norms={},
+            noise_to_signal=None,
+            platforms=tuple(platforms),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; :meth:`from_dict` is the inverse."""

@@ -1,10 +1,15 @@
 """The noise check as text: measured values, planned values and limits."""
 
+from collections.abc import Callable
+
 from engine.records import (
     NoiseCheck,
     RoundRecord,
 )
 from engine.reports.numbers import epsilon_text
+
+WITHHELD = "withheld"
+"""In place of a measured value that is computed from samples and noise."""
 
 
 def privacy_lines(record: RoundRecord) -> list[str]:
@@ -37,7 +42,7 @@ def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
 
 
 def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
-    noise = "hidden by rounding" if check.noise_std is None else f"{check.noise_std:.5g}"
+    noise = _measured(check, lambda: f"{check.noise_std:.5g}")
     rows = [("Noise on each weight, σ · C", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")]
     rows += [
         (f"… in layer “{layer.title}”", f"{100 * layer.ratio:.2f} %", f"100 % ± {100 * layer.tolerance:.2g} %")
@@ -53,13 +58,20 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _measured(check: NoiseCheck, value: Callable[[], str]) -> str:
+    """Return a measured value, or why the record has none."""
+    if not check.measurable:
+        return "hidden by rounding"
+    return WITHHELD if check.withheld else value()
+
+
 def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     rows = []
     if check.sentences_measured:
         largest = "Largest clipped gradient norm" if check.unit == "sentence" else "Largest clipped update norm"
         name = f"{largest} of {check.sentences_measured:,} {check.unit}s, measured one by one"
         rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
-    if check.looks:
+    if check.looks and not check.withheld:
         judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them precise enough"
         sums = "1 sum" if check.looks == 1 else f"{check.looks:,} sums"
         gap = f"{check.largest_gap:.2g} clip norms" if check.looks_counted else "hidden by rounding"
@@ -70,7 +82,8 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
 def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
     name = "Sentences per step" if check.unit == "sentence" else "Clients per round"
-    return name, f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"
+    measured = WITHHELD if check.withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
+    return name, measured, f"{check.batch_planned:.4g}{spread}"
 
 
 _LOOKED_LESS = (

@@ -92,18 +92,19 @@ def record_line(record: RoundRecord) -> str:
     return (
         f"{record.round:3}  step {record.step:>6,} of {record.steps_total:,}  ε {epsilon:>6}"
         f"  P {record.scores.precision:.3f}  R {record.scores.recall:.3f}  F1 {record.scores.f1:.3f}"
-        f"  loss {record.loss:.3f}  clipped {record.clipped_fraction:4.0%}  {record.seconds:6.1f} s"
+        + (f"  loss {record.loss:.3f}" if record.loss is not None else "")
+        + (f"  clipped {record.clipped_fraction:4.0%}" if record.clipped_fraction is not None else "")
+        + f"  {record.seconds:6.1f} s"
         + (federated_text(record.federation) if record.federation else "")
     )
 
 
 def federated_text(last: FederatedRound) -> str:
     """Return the communication round of a record, for the end of a line."""
+    clients = "" if last.clients is None else f", {len(last.clients):,} clients"
     failed = f", {len(last.failed)} failed" if last.failed else ""
-    return (
-        f"  round {last.round:,} of {last.rounds:,}, {len(last.clients):,} clients{failed}, "
-        f"{(last.bytes_down + last.bytes_up) / 1e6:,.1f} MB sent"
-    )
+    sent = "" if last.sent is None else f", {last.sent / 1e6:,.1f} MB sent"
+    return f"  round {last.round:,} of {last.rounds:,}{clients}{failed}{sent}"
 
 
 def run_fields(run: Run) -> dict[str, Any]:

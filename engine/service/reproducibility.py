@@ -94,10 +94,19 @@ def summary(found: Iterable[Rerun]) -> str:
     return text + (f"; {stopped:,} stopped, see the page Runs." if stopped else ".")
 
 
+def keys_destroyed(run: Run) -> bool:
+    """Return whether the run has ended and its keys were destroyed, so that it can neither continue nor be rerun.
+
+    A run that ended before its first record has released nothing, and may start again with new keys.
+    """
+    return run.config.privacy.noise_source == "system" and run.status.state.final and bool(run.records)
+
+
 def refuse_again(run: Run) -> None:
-    """Raise InvalidConfig if the run cannot be rerun because its keys were destroyed."""
-    if run.config.privacy.noise_source == "system":
+    """Raise InvalidConfig if the run cannot be computed again because its keys were destroyed."""
+    if keys_destroyed(run):
         raise InvalidConfig(
-            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be "
-            "rerun. Use another seed for a new run of the same settings"
+            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended "
+            f"({run.status.state}), so it can neither continue nor be rerun. Its records are kept. Use another seed "
+            "for a new run of the same settings"
         )

@@ -53,7 +53,8 @@ class RunService:
             batch: Whether the run waits for all runs that a user waits for.
 
         Raises:
-            InvalidConfig: The configuration is not valid. Nothing is stored.
+            InvalidConfig: The configuration is not valid, or the run ended and its noise keys were destroyed. Nothing is
+                stored.
             CorpusError: The corpus is not available. Nothing is stored.
             VectorsMissing: The word vectors are not available. Nothing is stored.
             BudgetExceeded: A budget does not admit the run. Nothing is stored.
@@ -62,6 +63,8 @@ class RunService:
         known = self._queries.find(config)
         if known and known.status.state == RunState.DONE and not known.outdated:
             return known.status
+        if known and not known.outdated:
+            reproducibility.refuse_again(known)
         return self._submit(self._queries.identity(config), config, owner_pid, batch=batch)
 
     def resubmit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
@@ -101,8 +104,8 @@ class RunService:
         wanted, submit = list(configs), self.resubmit if again else self.submit
         for config in wanted:
             self._previews.plan(config)
-            known = self._queries.find(config) if again else None
-            if known and known.status.state == RunState.DONE and not known.outdated:
+            known = self._queries.find(config)
+            if known and not known.outdated and (again or known.status.state != RunState.DONE):
                 reproducibility.refuse_again(known)
         return [submit(config, owner_pid=owner_pid, batch=batch) for config in wanted]
 
@@ -139,7 +142,7 @@ class RunService:
         return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def cancel(self, identity: str) -> RunStatus:
-        """Stop a queued or running run; its records stay, and it can be resumed.
+        """Stop a queued or running run; its records stay, and it can be resumed unless its noise is the system's.
 
         Raises:
             RunNotFound: There is no such run.
@@ -147,6 +150,7 @@ class RunService:
         """
         self._access.authorize("cancel", identity)
         self._context.store.cancel(identity)
+        noise_keys.sweep(self._context.settings, self._context.store.status)
         self._queries.forget(identity)
         return self._queries.status(identity)
 
@@ -164,10 +168,9 @@ class RunService:
         self._queries.forget(identity)
         if not self._context.store.delete(identity):
             return
-        for name in (paths.checkpoint_name(identity), audits.name_of(identity)):
-            self._context.settings.artefacts.remove(name)
+        noise_keys.destroy(self._context.settings, identity)
+        self._context.settings.artefacts.remove(audits.name_of(identity))
         self._models.remove([identity])
-        noise_keys.destroy(paths.key_path(self._context.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
         """Save a note on a run; an empty one removes it. Raises RunNotFound, NotAllowed, InvalidConfig."""

@@ -193,7 +193,9 @@ class Recorder:
         )
         self._since.clear()
         self._exchanges.clear()
-        return record
+        if (self._plan.server or self._plan.parts[0]).noise_source != "system":
+            return record
+        return record.without_private_values(clients=self._plan.server is not None)
 
     def _pooled(self, scores: list[EntityScores]) -> EntityScores:
         """Return the scores of all clients (silos) together."""

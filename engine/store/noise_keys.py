@@ -1,17 +1,29 @@
-"""Noise keys of runs with ``noise_source="system"``: files beside the checkpoints, deleted when the runs end.
+"""Noise keys of runs with ``noise_source="system"``, and the sealed checkpoints that only they open.
 
-Only the user of the process can read them. A resumed run must use its original keys: with new ones it would release
-the same step with two noise draws, whose mean has less noise. Without its keys a run cannot resume.
+A key is a file of its user on the machine that drew it, and never leaves it. A resumed run must use its original keys:
+with new ones it would release the same step with two noise draws, whose mean has less noise. Without its keys a run
+cannot resume.
+
+Keys and checkpoints exist while their run is queued or running, so that it resumes after a crash or a restart. When it
+ends (finished, failed, cancelled or deleted), both are destroyed: the checkpoint is then unreadable in every copy.
 """
 
+import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import StoreError
+from engine.artifact_store import overwrite
+from engine.errors import RunNotFound, StoreError
+from engine.records import RunStatus
 from engine.seeds import Secrets
+from engine.settings import Settings
+from engine.store.paths import checkpoint_name, key_path
 
 _BYTES = 32
+
+log = logging.getLogger("epsilon.store")
 
 
 def secrets_for(path: Path, *, begun: bool) -> Secrets:
@@ -50,29 +62,32 @@ def _read(path: Path) -> Secrets:
     return Secrets(entropy)
 
 
-def sweep(folder: Path, done: Callable[[str], bool]) -> None:
-    """Destroy the keys of finished runs in a folder, for runs that ended before they could destroy their own.
+def sweep(settings: Settings, status: Callable[[str], RunStatus]) -> None:
+    """Destroy the keys of ended runs on this machine, for runs that could not destroy their own when they ended.
+
+    What cannot be destroyed is logged, and destroyed by the next call.
 
     Args:
-        folder: The folder.
-        done: Return whether the run with an identity is done.
-
-    Raises:
-        StoreError: If keys cannot be destroyed.
+        settings: Where the keys are.
+        status: Return the status of a run by its identity. Raises RunNotFound.
     """
-    for path in folder.glob("*.key"):
-        if done(path.stem):
-            destroy(path)
+    for path in key_path(settings, "").parent.glob("*.key"):
+        try:
+            with suppress(RunNotFound):  # a run of another database
+                if status(path.stem).state.final:
+                    destroy(settings, path.stem)
+        except StoreError as error:
+            log.warning("%s", error)
 
 
-def destroy(path: Path) -> None:
-    """Overwrite and delete the keys, if there are any. Raises StoreError."""
+def destroy(settings: Settings, run_id: str) -> None:
+    """Overwrite and delete the keys of a run, if there are any, and remove its checkpoint. Raises StoreError."""
+    path = key_path(settings, run_id)
     try:
         if path.exists():
             with path.open("r+b") as file:
-                file.write(bytes(_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
+                overwrite(file)
             path.unlink()
     except OSError as error:
         raise StoreError(f"The noise keys in {path} cannot be destroyed: {error.strerror or error}.") from error
+    settings.artefacts.remove(checkpoint_name(run_id))

@@ -83,7 +83,7 @@ def position(record: RoundRecord, along: str) -> float:
         "epsilon": record.privacy.epsilon,
         "step": float(record.step),
         "round": float(federation.round) if federation else record.progress,
-        "bytes": (federation.bytes_down + federation.bytes_up) / 1e6 if federation else 0.0,
+        "bytes": (federation.sent or 0) / 1e6 if federation else 0.0,
         "seconds": record.seconds,
     }[along]
 
@@ -95,7 +95,7 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     table = []
     for group, flat in zip(groups, flats, strict=True):
         last = group.finals[0]
-        sent = (last.federation.bytes_down + last.federation.bytes_up) / 1e6 if last.federation else 0.0
+        sent = (last.federation.sent or 0) / 1e6 if last.federation else 0.0
         row: dict[str, Any] = {
             "F1": group.f1.mean,
             "± sd": group.f1.known_sd,

@@ -226,11 +226,12 @@ def all_charts(run: Run, *, key: str) -> dict[str, go.Figure]:
     """Return all charts of a run by title, without those that have no data."""
     privacy, last = run.config.privacy, run.records[-1]
     figures: dict[str, go.Figure] = {}
-    if privacy.clip_norm and not privacy.kind.client_level:
+    if privacy.clip_norm and not privacy.kind.client_level and last.clipped_fraction is not None:
         figures["Clipped gradients"] = clipped(run, key=f"clipped-{key}")
     if last.noise_to_signal is not None:
         figures["Noise-to-signal ratio"] = noise(run, key=f"noise-{key}")
-    figures["Gradient norm by layer"] = layers(run, key=f"layers-{key}")
+    if last.gradient_norm_median is not None:
+        figures["Gradient norm by layer"] = layers(run, key=f"layers-{key}")
     if last.federation and len(last.federation.update_norms) > 1:
         figures["Drift between clients"] = drift(run, key=f"drift-{key}")
     figures["F1 by entity type"] = types(run, key=f"types-{key}")

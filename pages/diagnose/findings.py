@@ -205,8 +205,8 @@ def verdict(run: Run) -> str:
             f"Noise alone has moved each weight by about {walk:.2g} (standard deviation). For initial weights, the "
             f"standard deviation is about {_START}."
         )
-    if privacy.clip_norm and not privacy.kind.client_level:
-        parts.append(_clipping(last, privacy.clip_norm))
+    if privacy.clip_norm and not privacy.kind.client_level and last.clipped_fraction is not None:
+        parts.append(_clipping(last.clipped_fraction, privacy.clip_norm))
     if last.federation and len(last.federation.update_norms) > 1:
         parts.append(
             f"After the last round, the clients' weights have an RMS L2 distance of {last.federation.drift:.3g} from "
@@ -226,9 +226,9 @@ def _times(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio >= 1 else f"{ratio:.2g} times"
 
 
-def _clipping(last: RoundRecord, clip_norm: float) -> str:
-    share = f"{messages.percent(last.clipped_fraction)} of the gradients are clipped to the norm {clip_norm:g}"
-    if last.clipped_fraction < 0.5:
+def _clipping(clipped: float, clip_norm: float) -> str:
+    share = f"{messages.percent(clipped)} of the gradients are clipped to the norm {clip_norm:g}"
+    if clipped < 0.5:
         return (
             f"{share}. Most gradients have a smaller norm. So a lower clip norm may help, since it reduces the noise."
         )

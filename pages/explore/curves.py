@@ -63,7 +63,7 @@ def path(records: Sequence[RoundRecord]) -> list[Point]:
             record,
             record.scores,
             f"step {record.step:,} of {record.steps_total:,}, {record.seconds:.0f} s",
-            f"loss {record.loss:.3f}, clipped gradients {record.clipped_fraction:.0%}",
+            "" if record.loss is None else f"loss {record.loss:.3f}, clipped gradients {record.clipped_fraction:.0%}",
         )
         for record in records
     ]

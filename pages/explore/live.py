@@ -10,7 +10,7 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError, StoreError
 from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
-from engine.service import Application, Preview
+from engine.service import Application, Preview, reproducibility
 from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
 from pages.shared import address, session, submitting
 from pages.shared.messages import origin
@@ -220,6 +220,10 @@ def _action(
     if run and not run.status.state.final:
         _progress(app, run)
         return
+    if run and reproducibility.keys_destroyed(run):
+        st.caption("It cannot continue: its noise keys were destroyed when it ended. Another seed is a new run.")
+        _more(app, config)
+        return
     label = "Run" if run is None else "Continue" if run.status.state == RunState.CANCELLED else "Retry"
     estimate = messages.estimate(preview.estimate) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -264,7 +268,9 @@ def _progress(app: Application, run: Run) -> None:
     text = f"{status.stage or 'queued'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
-        if st.button("Cancel", icon=":material/stop:", key="cancel"):
+        final = "A cancelled run cannot continue: its noise keys are destroyed."
+        system = run.config.privacy.noise_source == "system"
+        if st.button("Cancel", icon=":material/stop:", key="cancel", help=final if system else None):
             submitting.cancel(app, run.run_id)
 
 

@@ -167,6 +167,8 @@ def travelled(last: FederatedRound) -> str:
         names = ", ".join(str(client + 1) for client in last.failed)
         failed = f" Excluded from the last round, since their weights were not finite: client {names}."
     drift = f" (root mean square of their L2 distances from the mean: {last.drift:.3g})" if last.update_norms else ""
+    if last.clients is None:
+        return f"Round {last.round:,} of {last.rounds:,}. Who takes part is secret, so the records do not name them."
     return (
         f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "
         f"clients{drift}. Sent so far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} to the "
@@ -278,7 +280,7 @@ def check_label(check: NoiseCheck) -> str:
     """Return the label of the noise check, in Markdown."""
     if check.failed:
         return ":red[Noise check failed]"
-    return "Noise not measurable" if check.noise_std is None else ":green[Noise check passed]"
+    return "Noise not measurable" if not check.measurable else ":green[Noise check passed]"
 
 
 def check_paragraphs(check: NoiseCheck) -> list[str]:
@@ -290,7 +292,7 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         "step.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
-    if check.noise_std is None:
+    if not check.measurable:
         paragraphs.append(
             "The noise of this run is smaller than the rounding of the weights, so it cannot be measured. Clipping and "
             "sampling were measured."

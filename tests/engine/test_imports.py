@@ -12,7 +12,7 @@ import pytest
 from tests.modules import FILES, ROOT, imports
 
 RANKS = (
-    ("engine.errors", "engine.seeds"),
+    ("engine.errors", "engine.sealing", "engine.seeds"),
     ("engine.taggers",),
     ("engine.artifact_store", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),

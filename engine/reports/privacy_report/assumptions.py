@@ -11,6 +11,8 @@ from engine.reports.privacy_report.evidence import Evidence, Verdict
 _AGREES = 0.01
 """Largest relative difference of two Rényi computations of one ε that rounding of the steps can explain."""
 
+_KEPT_BACK = "Measured values are withheld, since they would be released without noise."
+_FROM_THE_CODE = "The independence of the samples follows from the program code; it was not measured."
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
 HIDDEN_NOISE = "The noise is secret"
@@ -79,11 +81,15 @@ def _of(check: NoiseCheck | None, good: bool, why: str, name: str) -> Assumption
 
 def _noise(evidence: Evidence) -> Assumption:
     name, check = "Noise of the planned size is added at every step", evidence.check
-    if check is None or check.noise_std is None:
+    if check is None or not check.measurable:
         return _of(check, False, "Rounding of the weights hides the noise, so it could not be measured.", name)
+    measured = (
+        f"as planned, {check.noise_planned:.5g}, to" if check.withheld else f"{check.noise_std:.5g} on each weight"
+    )
+    planned = "" if check.withheld else f", planned {check.noise_planned:.5g}"
     why = (
-        f"Measured on the weights over {check.steps:,} steps: standard deviation {check.noise_std:.5g} on each "
-        f"weight, planned {check.noise_planned:.5g} ± {check.noise_tolerance:.2g}."
+        f"Measured on the weights over {check.steps:,} steps: standard deviation {measured}{planned} ± "
+        f"{check.noise_tolerance:.2g}."
     )
     return _of(check, True, why, name)
 
@@ -91,6 +97,9 @@ def _noise(evidence: Evidence) -> Assumption:
 def _clipping(evidence: Evidence) -> Assumption:
     check, unit = evidence.check, evidence.check.unit if evidence.check else "sentence"
     name = f"The contribution of each {unit} is bounded by the clip norm"
+    if check and check.withheld:
+        why = f"Measured at {check.looks:,} steps; no {unit} exceeded the limit of {check.clip_norm:.5g}."
+        return _of(check, True, f"{why} {_KEPT_BACK}", name)
     if check is None or not check.sentences_measured:
         return _of(check, False, f"No single {unit} was measured.", name)
     why = (
@@ -112,11 +121,13 @@ def _sampling(evidence: Evidence) -> Assumption:
     name = "Each step samples independently with the same probability (Poisson sampling)"
     if check is None or check.batch_std_planned is None:
         return _of(check, False, "The batch sizes were not compared with those of Poisson sampling.", name)
+    if check.withheld:
+        why = f"The sizes of the samples were compared with those of Poisson sampling. {_KEPT_BACK}"
+        return _of(check, True, f"{why} {_FROM_THE_CODE}", name)
     what = "Sentences per step" if check.unit == "sentence" else "Clients per round"
     why = (
         f"{what} (mean ± standard deviation): {check.batch_mean:.4g} ± {check.batch_std:.3g}, planned "
-        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. The independence of the samples follows from the "
-        "program code; it was not measured."
+        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. {_FROM_THE_CODE}"
     )
     return _of(check, True, why, name)
 
@@ -208,8 +219,8 @@ def _clients(evidence: Evidence) -> list[Assumption]:
 
 def _secret(evidence: Evidence) -> Assumption:
     why = (
-        "The dashboard shows training losses, gradient norms and validation scores without noise. The sampled batches "
-        "must also stay secret. Sentences of the validation set and the test set are not protected."
+        f"{evidence.shown} The sampled batches must also stay secret. Sentences of the validation set and the test set "
+        "are not protected."
     )
     return Assumption("Only the trained weights are released", Held.NOT, why)
 

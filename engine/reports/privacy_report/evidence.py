@@ -156,6 +156,15 @@ class Evidence:
         return self.check is not None and self.check.passed
 
     @property
+    def shown(self) -> str:
+        """A sentence on the values that the dashboard shows and that no ε covers."""
+        if self.last.loss is None:
+            return (
+                "The dashboard shows validation scores without noise. It has no losses and gradient norms of this run."
+            )
+        return "The dashboard shows training losses, gradient norms and validation scores without noise."
+
+    @property
     def attacks(self) -> tuple[CanaryAudit, ...]:
         """The canary audits of this configuration."""
         return tuple(filter(None, (self.audit.white, self.audit.black))) if self.audit else ()

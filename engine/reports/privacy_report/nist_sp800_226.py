@@ -120,10 +120,7 @@ def _person(evidence: Evidence) -> Answer:
 
 
 def _releases(evidence: Evidence) -> str:
-    return (
-        "The dashboard shows training losses, gradient norms and validation scores of this run without noise. "
-        f"{others_text(evidence)}"
-    )
+    return f"{evidence.shown} {others_text(evidence)}"
 
 
 def _algorithm(evidence: Evidence) -> list[Answer]:

@@ -69,9 +69,9 @@ def handling(evidence: Evidence) -> Section:
     """Return the section on data handling."""
     config, made = evidence.run.config, evidence.made
     items = [
-        "The record of a run holds counts, losses, gradient norms and scores. Neither the record nor this report holds "
-        "sentences or names from the data.",
-        "The dashboard shows training losses, gradient norms and validation scores without noise.",
+        f"The record of a run holds {'scores' if evidence.last.loss is None else 'counts, losses, gradient norms and scores'}. "
+        "Neither the record nor this report holds sentences or names from the data.",
+        evidence.shown,
         "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
         f"the data read: {made.corpus_checksum}.",
     ]

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 
 from engine import corpus
 from engine.cluster import supervisor
@@ -23,8 +24,10 @@ from engine.service import Application
 from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
 from engine.store.run_store import RunStore
+from engine.store.schema import runs
 from engine.training.checkpoint import Checkpoint
 from tests.engine.factories import provenance, record
+from tests.engine.training.test_checkpoint import unsealed
 
 CONFIG = SimulationConfig(
     data_fraction=0.05,
@@ -66,13 +69,14 @@ class Home:
             stop: Interrupts the run.
             saved: Whether the checkpoint of the last record is saved too.
         """
-        save, count = Checkpoint.save, []
+        save, count, keys = Checkpoint.save, [], []
 
-        def interrupted(self: Checkpoint, path) -> None:
-            count.append(self)
+        def interrupted(found: Checkpoint, *arguments) -> None:
+            count.append(found)
             if saved or len(count) < records:
-                save(self, path)
+                save(found, *arguments)
             if len(count) == records:
+                keys.append(self.keys.read_bytes())
                 stop()
 
         with self._patch.context() as patch:
@@ -80,7 +84,7 @@ class Home:
             self.runs.runs.submit(CONFIG)
             with contextlib.suppress(Killed):
                 compute(self.id, self.settings, "here")
-        return self.keys.read_bytes()
+        return keys[0]
 
     def undisturbed(self, keys: bytes):
         return timeless(simulate(CONFIG, self.settings, secrets=Secrets(keys)))
@@ -151,13 +155,64 @@ class TestWorker:
         assert run.status.state == RunState.DONE, run.status.error
         assert timeless(run.records) == home.undisturbed(keys)
 
-    def test_a_cancelled_run_resumes_with_its_keys(self, home):
-        keys = home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
-        assert home.runs.queries.status(home.id).state == RunState.CANCELLED
-        assert home.keys.read_bytes() == keys
+    def test_cancelling_destroys_keys_and_checkpoint_and_is_final(self, home):
+        home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
+        assert not list(home.checkpoint.parent.iterdir())
+        before = home.runs.queries.get(home.id)
+        assert before.status.state == RunState.CANCELLED
+        for submit in (
+            home.runs.runs.submit,
+            home.runs.runs.resubmit,
+            lambda config: home.runs.runs.submit_all([config]),
+        ):
+            with pytest.raises(InvalidConfig, match=r"destroyed when it ended \(cancelled\).*another seed"):
+                submit(CONFIG)
+        assert home.runs.queries.get(home.id) == before
+        assert len(before.records) == 3
+
+    def test_cancelling_a_run_without_worker_destroys_its_keys_too(self, home):
+        home.interrupt(3, kill)
+        assert home.keys.exists()
+        home.runs.runs.cancel(home.id)
+        assert not list(home.checkpoint.parent.iterdir())
+
+    def test_a_run_cancelled_before_its_first_record_starts_again_with_new_keys(self, home):
+        home.runs.runs.submit(CONFIG)
+        home.runs.runs.cancel(home.id)
+        assert home.compute().status.state == RunState.DONE
+
+    def test_failure_destroys_keys_and_checkpoint(self, home, monkeypatch):
+        def fail() -> None:
+            raise StoreError("The disk is full.")
+
+        home.interrupt(3, fail)
+        assert home.runs.queries.status(home.id).state == RunState.FAILED
+        assert not list(home.checkpoint.parent.iterdir())
+        with pytest.raises(InvalidConfig, match="failed"):
+            home.runs.runs.submit(CONFIG)
+
+    @pytest.mark.parametrize("end", [RunState.DONE, RunState.FAILED, RunState.CANCELLED])
+    def test_the_next_cluster_destroys_keys_that_an_ended_run_left(self, home, end):
+        """A run that crashed its workers, or that another machine cancelled, could not destroy its own."""
+        home.interrupt(3, kill)
+        store = RunStore(home.settings.store_url)
+        with store.begin() as connection:
+            connection.execute(update(runs).values(state=end))
+        (home.keys.parent / "of-another-database.key").write_bytes(bytes(32))
+        noise_keys.sweep(home.settings, store.status)
+        store.close()
+        assert [path.name for path in home.checkpoint.parent.iterdir()] == ["of-another-database.key"]
+
+    def test_unsealed_checkpoint_of_an_earlier_version_is_sealed_and_overwritten(self, home):
+        keys = home.interrupt(3, kill)
+        kept = Checkpoint.load(home.checkpoint, home.id, Secrets(keys))
+        home.checkpoint.write_bytes(unsealed(kept))
+        other = home.settings.home / "the same file"
+        other.hardlink_to(home.checkpoint)
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
         assert timeless(run.records) == home.undisturbed(keys)
+        assert not any(other.read_bytes())
 
     @pytest.mark.parametrize(
         ("damage", "message"),
@@ -170,17 +225,17 @@ class TestWorker:
     )
     def test_a_run_without_its_keys_fails_and_keeps_its_records(self, home, damage, message):
         home.interrupt(3, kill)
-        before, saved = home.runs.queries.rounds(home.id), home.checkpoint.read_bytes()
+        before = home.runs.queries.rounds(home.id)
         damage(home.keys)
         run = home.compute()
         assert run.status.state == RunState.FAILED
         assert message in run.status.error
         assert "\n" not in run.status.error
         assert run.records == before
-        assert home.checkpoint.read_bytes() == saved
+        assert not list(home.checkpoint.parent.iterdir())
 
     def test_deleting_a_run_destroys_its_keys(self, home):
-        home.interrupt(2, lambda: home.runs.runs.cancel(home.id))
+        home.interrupt(2, kill)
         assert home.keys.exists()
         home.runs.runs.delete(home.id)
         assert not list(home.checkpoint.parent.iterdir())
@@ -224,15 +279,15 @@ class TestKeyFile:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "run.key").stat().st_mode) == 0o600
 
-    def test_destroy_overwrites_the_key_file(self, tmp_path):
+    def test_destroy_overwrites_the_key_file(self, settings):
         """A hard link to the file shows its last content."""
-        path, other = tmp_path / "run.key", tmp_path / "other"
+        path, other = paths.key_path(settings, "run"), settings.home / "other"
         noise_keys.secrets_for(path, begun=False)
         other.hardlink_to(path)
-        noise_keys.destroy(path)
+        noise_keys.destroy(settings, "run")
         assert not path.exists()
         assert other.read_bytes() == bytes(32)
-        noise_keys.destroy(path)  # no error for a missing file
+        noise_keys.destroy(settings, "run")  # no error for a missing file
 
     def test_an_unwritable_key_file_raises_store_error(self, tmp_path):
         (tmp_path / "file").write_text("in the way")

@@ -12,8 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.config import SimulationConfig, run_id
+from engine.errors import StoreError
 from engine.experiments import sweeps
 from engine.records import Run, RunState, RunStatus, Study, Trial
+from engine.seeds import Secrets
 from engine.store import audits, published, tuning_studies
 from engine.store.published_index import File
 from engine.training.checkpoint import Checkpoint, TrainingProgress
@@ -22,6 +24,7 @@ from pages.shared import address
 from tests.engine.factories import SMALL, provenance, record
 from tests.engine.fuzz.mutation import ODD_TEXTS, ODD_VALUES, altered, answered, as_json, damaged, fuzzed
 from tests.engine.store.test_audits import AUDIT
+from tests.engine.training.test_checkpoint import unsealed
 from tests.engine.training.test_model import model
 
 CONFIG = json.loads(SMALL.canonical_json())
@@ -125,9 +128,9 @@ def stored(save) -> bytes:
 
 
 TAGGER = stored(model().save)
-CHECKPOINT = stored(
-    Checkpoint(round=2, seconds=1.5, tally=TrainingProgress(step=3), arrays={"weights": np.ones(20, np.float32)}).save
-)
+RUN, SECRETS = "0" * 16, Secrets(bytes(range(32)))
+KEPT = Checkpoint(round=2, seconds=1.5, tally=TrainingProgress(step=3), arrays={"weights": np.ones(20, np.float32)})
+CHECKPOINT = unsealed(KEPT)
 PACKED = npz(**{"round": np.array(2), "seconds": np.array(1.5), "step": np.array(3), "array:weights": np.ones(2000)})
 
 
@@ -148,7 +151,19 @@ def with_header(header: bytes) -> bytes:
 @example(data=CHECKPOINT.replace(b"<i8", b"|O "))
 def test_checkpoints_are_read_or_refused(tmp_path, data):
     (tmp_path / "a.npz").write_bytes(data)
-    answered(lambda: Checkpoint.load(tmp_path / "a.npz"))
+    answered(lambda: Checkpoint.load(tmp_path / "a.npz", RUN, SECRETS))
+
+
+@fuzzed
+@given(data=st.data())
+def test_sealed_checkpoints_are_refused_unless_whole(tmp_path, data):
+    path = tmp_path / "a.npz"
+    KEPT.save(path, RUN, SECRETS)
+    whole = path.read_bytes()
+    path.write_bytes(data.draw(damaged(whole)))
+    if path.read_bytes() != whole:
+        with pytest.raises(StoreError, match="cannot be read"):
+            Checkpoint.load(path, RUN, SECRETS)
 
 
 @fuzzed

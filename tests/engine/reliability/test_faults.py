@@ -11,6 +11,7 @@ import pytest
 
 from engine.cluster.worker import compute
 from engine.errors import StoreError
+from engine.federated.plan import seeded_secrets
 from engine.records import RunState
 from engine.service import Application
 from engine.simulation import run
@@ -70,7 +71,8 @@ def test_database_older_than_its_checkpoint_gets_all_records(trained_settings, q
         store.append(claim, stored)
     store.release("there", in_order=True)
     with trained_settings.artefacts.write(checkpoint_name(queued), "The checkpoint") as path:
-        checkpoints[4].save(path)
+        secrets = seeded_secrets(SMALL, Application(trained_settings).queries.corpus(SMALL).checksum)
+        checkpoints[4].save(path, queued, secrets)
     compute(queued, trained_settings, "here")
     assert store.get(queued).status.state == RunState.DONE
     assert comparable(store.get(queued).records) == comparable(records)
