@@ -5,12 +5,18 @@ Each has a name such as ``layouts/3f2a.npz`` below one root: a local folder by d
 since arrays are memory-mapped; a file at a remote URL is first downloaded once to a local cache folder.
 
 All writes are atomic: a reader, or a crash, sees either the old file or the new one.
+
+Files in the user's own folder belong to their owner. In a shared folder, the group of that folder has the access to its
+files that it has to the folder, so that its members can share them; all other users have none. Who reads files at a URL
+is decided there.
 """
 
 import fcntl
+import grp
 import os
 import shutil
 import socket
+import stat
 import tarfile
 import tempfile
 import time
@@ -23,12 +29,14 @@ from engine.errors import StoreError
 
 _PASSING = ".passing-"
 """Prefix of the temporary folders in which files are written before they are renamed."""
+PUBLIC = 0o644
+"""Permission bits of files that all users may read: published results and parts of the program."""
 _POLL = 0.2
 """Seconds between two attempts to take a lock that another process holds."""
 
 
 @contextmanager
-def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, what: str, *, folder: bool = False, mode: int = 0o600) -> Iterator[Path]:
     """Yield a temporary path that is renamed to ``path`` at the end of the block.
 
     If the block raises, nothing remains. A folder that already exists is left unchanged.
@@ -37,6 +45,7 @@ def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Pat
         path: Path of the new file or folder.
         what: First words of the error message.
         folder: Whether ``path`` is a folder, which the block fills.
+        mode: Permission bits of a file. Those of folders, and of files in them, follow from the umask.
 
     Raises:
         StoreError: If it cannot be written.
@@ -52,6 +61,7 @@ def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Pat
         yield target
         if not folder:
             with target.open("rb") as file:
+                os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             os.replace(target, path)
         elif not path.exists():
@@ -89,6 +99,13 @@ def _locked(file: IO[str]) -> bool:
     return True
 
 
+def _name_of(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
+
+
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -111,6 +128,29 @@ class ArtifactStore:
         self.elsewhere = "://" in address and not address.startswith("file://")
         self._address = address.rstrip("/")
         self.folder = near if self.elsewhere else Path(address.removeprefix("file://"))
+        self._shared = not self.elsewhere and self.folder != near
+
+    @property
+    def readers(self) -> str:
+        """Who can read the files, in words."""
+        if self.elsewhere:
+            return "all who may read EPSILON_ARTIFACT_URL"
+        if not self._group:
+            return "you alone"
+        return f"the group {_name_of(self.folder.stat().st_gid)}"
+
+    @property
+    def _group(self) -> int:
+        """Permission bits of the shared folder's group."""
+        return self.folder.stat().st_mode & stat.S_IRWXG if self._shared and self.folder.is_dir() else 0
+
+    def _admit_group(self, *paths: Path) -> None:
+        """Give the group of a shared folder the same access to files and folders in it."""
+        group = self._group
+        for path in paths if group else ():
+            with suppress(PermissionError):  # of another member of the group
+                mode = path.stat().st_mode
+                path.chmod(stat.S_IMODE(mode) | (group if path.is_dir() else group & 0o060))
 
     def local_path(self, name: str) -> Path:
         """Return the local path of the file or folder ``name``, whether it exists or not.
@@ -148,10 +188,17 @@ class ArtifactStore:
     def write(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
         """Write the file or folder ``name`` as :func:`atomic_write` does, and upload it if the root is remote."""
         path = self.local_path(name)
-        with atomic_write(path, what, folder=folder) as target:
+        with atomic_write(path, what, folder=folder, mode=0o600 | self._group & 0o060) as target:
             yield target
+            if folder:
+                self._admit_group(target, *target.iterdir())
+        self._admit_group(*self._folders(path))
         if self.elsewhere:
             self._upload(name, path, what)
+
+    def _folders(self, path: Path) -> list[Path]:
+        """Return the folders between the root and a path."""
+        return [parent for parent in path.parents if parent.is_relative_to(self.folder) and parent != self.folder]
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
@@ -170,6 +217,7 @@ class ArtifactStore:
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
             file = lock.open("a")
+            self._admit_group(*self._folders(lock), lock)
         except OSError as error:
             raise StoreError(f"{lock} cannot be written: {error.strerror or error}.") from error
         with file:

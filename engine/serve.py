@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from engine import setup_status
+from engine import file_access, setup_status
 from engine.access import roles
 from engine.errors import EpsilonError, InvalidConfig
 from engine.settings import REPOSITORY, Settings
@@ -52,8 +52,13 @@ def main() -> int:
     except InvalidConfig as error:
         say(str(error))
         return 2
+    umask = file_access.protect_process()
+    if problem := file_access.correct(settings.home):
+        say(problem)
+    if settings.shared:
+        say(f"The files that runs share can be read by {settings.artefacts.readers}.")
     parent = Parent()
-    background = start_set_up()
+    background = start_set_up(umask)
     # Local only by default. To serve other machines, operators set STREAMLIT_SERVER_ADDRESS, and the users in
     # EPSILON_ACCESS_FILE.
     environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
@@ -113,10 +118,13 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def start_set_up() -> subprocess.Popen[bytes] | None:
+def start_set_up(umask: int) -> subprocess.Popen[bytes] | None:
     """Start the installation of missing parts in the background, if any; return its process.
 
     On return the process holds the installation lock, so that pages and runs wait for it.
+
+    Args:
+        umask: The umask of the installed files, which are not the user's data.
     """
     progress = setup_status.look()
     if progress is None or not progress.left:
@@ -125,7 +133,7 @@ def start_set_up() -> subprocess.Popen[bytes] | None:
         "Dashboard ready with published results; installing the remaining components in the background: "
         f"{', '.join(progress.left)}."
     )
-    process = subprocess.Popen(SET_UP, cwd=REPOSITORY)
+    process = subprocess.Popen(SET_UP, cwd=REPOSITORY, umask=umask)
     while process.poll() is None and (progress := setup_status.look()) and not progress.under_way:
         time.sleep(POLL / 10)
     return process

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from engine.artifact_store import ArtifactStore, atomic_write
+from engine.artifact_store import PUBLIC, ArtifactStore, atomic_write
 
 FOLDER = Path(sys.prefix)
 """The virtual environment."""
@@ -67,7 +67,7 @@ def tell(progress: Progress) -> None:
     """Write the progress of the installation. Raises StoreError."""
     fields = asdict(progress)
     del fields["under_way"]
-    with atomic_write(FOLDER / _FILE, "The progress of the installation") as path:
+    with atomic_write(FOLDER / _FILE, "The progress of the installation", mode=PUBLIC) as path:
         path.write_text(json.dumps(fields), encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine import file_access
 from engine.errors import EpsilonError
 from engine.settings import Settings
 from federation import configuration
@@ -29,8 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, title in VERBS.items():
         verbs.add_parser(name, help=title).add_argument("file", type=Path, help="agreement of the federation, in TOML")
     options = parser.parse_args(arguments)
+    file_access.protect_process()
     try:
-        return _run(options.verb, configuration.read(options.file), options.file)
+        agreement = configuration.read(options.file)
+        for folder in (Settings.from_environment().home, agreement.server, agreement.client):
+            if folder.resolve() != options.file.resolve().parent and (problem := file_access.correct(folder.resolve())):
+                print(problem, file=sys.stderr)  # noqa: T201
+        return _run(options.verb, agreement, options.file)
     except EpsilonError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

@@ -8,6 +8,7 @@ have.
 """
 
 import datetime
+import io
 import json
 import math
 import secrets as system
@@ -15,18 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.artifact_store import atomic_write
+from engine.artifact_store import atomic_write, overwrite
 from engine.config import SimulationConfig, run_key
 from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import contamination
 from engine.embeddings.encoding import subset, with_tags
-from engine.errors import CorpusError, TrainingFailed
+from engine.errors import CorpusError, StoreError, TrainingFailed
 from engine.federated.client_noise_monitor import ClientNoiseMonitor
 from engine.federated.client_update import message
 from engine.federated.fedavg import ClientData
@@ -34,6 +36,7 @@ from engine.federated.plan import FederatedPlan, LocalTraining, plan_of, seeded_
 from engine.privacy import accounting, events
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
+from engine.sealing import SealBroken, seal, unseal
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
 from engine.simulation.setup import build_client_models, compile_parts
@@ -41,6 +44,10 @@ from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
 from federation.configuration import Agreement
 from federation.ledger import Entry, Ledger
+
+
+_UNSEALED = b"PK"
+"""First bytes of measurements in the clear, of versions up to 0.6.0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +226,8 @@ class Client:
         if client_monitor:
             client_monitor.observe(0, trained, update)
         if monitor:
-            self._save_check(monitor)
             check = monitor.verdict()
+            self._save_check(monitor, ended=check.failed or round + 1 == len(plan.rounds))
             if check.failed:
                 raise TrainingFailed(f"round={round + 1}: the noise check failed; nothing is sent: {check.faults[0]}")
         if plan.server:
@@ -281,15 +288,24 @@ class Client:
     def _monitor(self, size: int) -> NoiseMonitor | None:
         """Return the noise check of this run with its earlier measurements.
 
-        A secret key of the run selects the weights and steps that the check measures.
+        A secret key of the run selects the weights and steps that the check measures, and seals its measurements.
+
+        Raises:
+            StoreError: If they cannot be read.
         """
         if not self.plan.private:
             return None
-        folder = self.agreement.client / self.run
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key = folder / "check.key"
-        if not key.exists():
-            key.write_bytes(system.token_bytes(32))
+        key, saved = self._folder / "check.key", self._folder / "check.npz"
+        try:
+            key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not key.exists():
+                with atomic_write(key, "The key of the noise check") as temporary:
+                    temporary.write_bytes(system.token_bytes(32))
+            content = saved.read_bytes() if saved.exists() else b""
+            if content and not content.startswith(_UNSEALED):
+                content = unseal(key.read_bytes(), content, self._sealed_as)
+        except (OSError, SealBroken) as error:
+            raise StoreError(f"The measurements of the noise check in {saved} cannot be read: {error}.") from error
         plans: Sequence[PrivacyPlan] = [self._server_plan or self.plan.parts[self._index]]
         unit = self.plan.mechanism.unit
         layers = [(title, where) for title, where in self.holding.layers if where.stop <= size]
@@ -302,16 +318,41 @@ class Client:
             checks=self.config.federation.clients,
             verdicts=len(self.plan.rounds),
         )
-        if (folder / "check.npz").exists():
-            with np.load(folder / "check.npz", allow_pickle=False) as arrays:
+        if content:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 monitor.state = {name: arrays[name].copy() for name in monitor.state}
         return monitor
 
-    def _save_check(self, monitor: NoiseMonitor) -> None:
-        path = self.agreement.client / self.run / "check.npz"
-        with atomic_write(path, "The noise check") as temporary:
-            np.savez(temporary, allow_pickle=False, **monitor.state)
-        (path.parent / "check.json").write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
+    @property
+    def _folder(self) -> Path:
+        """Folder of this run's noise check."""
+        return self.agreement.client / self.run
+
+    @property
+    def _sealed_as(self) -> bytes:
+        """What the sealed measurements belong to."""
+        return f"federation check 1, run {self.run}".encode()
+
+    def _save_check(self, monitor: NoiseMonitor, *, ended: bool) -> None:
+        """Save the verdict, and the sealed measurements until the run has ended, when their key is destroyed too.
+
+        Args:
+            monitor: The noise check.
+            ended: Whether no round of the run will follow.
+        """
+        key, saved = self._folder / "check.key", self._folder / "check.npz"
+        with atomic_write(self._folder / "check.json", "The result of the noise check") as temporary:
+            temporary.write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
+        if ended:
+            for path in filter(Path.exists, (key, saved)):
+                with path.open("r+b") as file:
+                    overwrite(file)
+                path.unlink()
+            return
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **monitor.state)
+        with atomic_write(saved, "The noise check") as temporary:
+            temporary.write_bytes(seal(key.read_bytes(), content.getbuffer(), self._sealed_as))
 
 
 def split(config: SimulationConfig, settings: Settings) -> list[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
+from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION, file_access
 from engine.cli import replicate, tagging
 from engine.cli.assumptions import assumptions
 from engine.cli.audit import audit
@@ -362,7 +362,10 @@ _keep_old_verbs()
 
 def main() -> int:
     """Run the command line and return the exit code."""
+    file_access.protect_process()
     try:
+        if problem := file_access.correct(Settings.from_environment().home):
+            typer.echo(problem, err=True)
         # Typer catches its own Exit and Ctrl-C, and returns their codes; a command that ends by itself returns None.
         code = int(app(standalone_mode=False) or 0)
     except typer.TyperException as error:  # an option or argument that cannot be read

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from engine import setup_status
+from engine import file_access, setup_status
 from engine.cluster.supervisor import ClusterFiles
 from engine.errors import EpsilonError, StoreError
 from engine.hardware import lower_priority, processor
@@ -74,7 +74,10 @@ log = logging.getLogger("epsilon.cluster")
 def main() -> int:
     """Dispatch runs until the owners have ended, the cluster is idle, or SIGTERM arrives; return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    file_access.protect_process()
     settings = Settings.from_environment()
+    if problem := file_access.correct(settings.home):
+        log.warning("%s", problem)
     files = ClusterFiles(settings)
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):

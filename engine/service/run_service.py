@@ -53,8 +53,7 @@ class RunService:
             batch: Whether the run waits for all runs that a user waits for.
 
         Raises:
-            InvalidConfig: The configuration is not valid, or the run ended and its noise keys were destroyed. Nothing is
-                stored.
+            InvalidConfig: The configuration is not valid, or its run's noise keys were destroyed. Nothing is stored.
             CorpusError: The corpus is not available. Nothing is stored.
             VectorsMissing: The word vectors are not available. Nothing is stored.
             BudgetExceeded: A budget does not admit the run. Nothing is stored.

@@ -18,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, overload
 
-from engine.artifact_store import atomic_write
+from engine.artifact_store import PUBLIC, atomic_write
 from engine.config import JOIN, PrivacyConfig, SimulationConfig, engine_version, run_id
 from engine.embeddings import contamination
 from engine.errors import UNREADABLE, InvalidConfig, StoreError
@@ -326,7 +326,7 @@ def write(run: Run, folder: Path) -> Path:
     text = to_text(run)
     corpus = "+".join(Path(name).name for name in run.config.corpus.split(JOIN))[:60]
     path = folder / f"{corpus}-{run.config.tagger.name}-s{run.config.privacy.noise_multiplier:g}-{run.run_id}.json"
-    with atomic_write(path, "The published run") as temporary:
+    with atomic_write(path, "The published run", mode=PUBLIC) as temporary:
         temporary.write_text(text, encoding="utf-8")
     _listings.clear()
     return path

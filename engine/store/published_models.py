@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.artifact_store import atomic_write
+from engine.artifact_store import PUBLIC, atomic_write
 from engine.errors import StoreError
 from engine.store import paths
 
@@ -32,10 +32,11 @@ def write(tagger: "Model", name: str, folder: Path) -> None:
         StoreError: If it cannot be written.
     """
     path = folder / name
-    with atomic_write(path, "The published tagger") as temporary:
+    with atomic_write(path, "The published tagger", mode=PUBLIC) as temporary:
         tagger.save(temporary, half=True)
     checksums = sums(folder) | {path.name: _checksum(path)}
-    with atomic_write(folder / paths.MODELS / SUMS, "The checksums of published taggers") as temporary:
+    listed = folder / paths.MODELS / SUMS
+    with atomic_write(listed, "The checksums of published taggers", mode=PUBLIC) as temporary:
         temporary.write_text("".join(f"{checksums[file]}  {file}\n" for file in sorted(checksums)), encoding="utf-8")
 
 

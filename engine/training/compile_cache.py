@@ -20,7 +20,10 @@ version of Python has its own, too."""
 
 def is_fresh() -> bool:
     """Return whether all functions were compiled from these sources and for this processor."""
-    return _STAMP.is_file() and _STAMP.read_text() == _stamp()
+    try:
+        return _STAMP.read_text() == _stamp()
+    except OSError:  # there is none, or another user's
+        return False
 
 
 def begin() -> None:

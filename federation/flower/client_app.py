@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.compat.client.client import Client as FlowerClient
 
+from engine.errors import TrainingFailed
 from engine.settings import Settings
 from federation.configuration import Agreement
 from federation.flower.aggregation import patch_flower
@@ -24,12 +25,20 @@ class _TrainingClient(FlowerClient):
         self._agreement = agreement
 
     def fit(self, ins: FitIns) -> FitRes:
-        """Train the requested round from the common weights."""
+        """Train the requested round from the common weights.
+
+        Raises:
+            TrainingFailed: If that is impossible. Flower sends the message to the server, so it states no reason, which
+                could quote private values; the reason is in the client's own log.
+        """
         from federation.client import Client  # 1 s: Flower starts four processes for each round, and one of them trains
 
-        client = Client(self._agreement, Settings.from_environment())
         (common,) = parameters_to_ndarrays(ins.parameters)
-        trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))
+        try:
+            client = Client(self._agreement, Settings.from_environment())
+            trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))
+        except Exception as error:
+            raise TrainingFailed("The client sends nothing for this round; its own log states the reason") from error
         return FitRes(
             status=Status(Code.OK, ""),
             parameters=ndarrays_to_parameters([trained.update]),

@@ -293,10 +293,8 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if not check.measurable:
-        paragraphs.append(
-            "The noise of this run is smaller than the rounding of the weights, so it cannot be measured. Clipping and "
-            "sampling were measured."
-        )
+        hidden = "The noise is smaller than the rounding of the weights, so only clipping and sampling were measured."
+        paragraphs.append(hidden)
     if check.failed:
         paragraphs.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):

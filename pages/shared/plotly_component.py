@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
 
-from engine.artifact_store import atomic_write
+from engine.artifact_store import PUBLIC, atomic_write
 from pages.shared import charts
 
 _STATIC = Path(__file__).resolve().parents[2] / "static"
@@ -189,6 +189,6 @@ def _script_address() -> str:
     """
     script = _STATIC / "vendor" / _SCRIPT
     if not script.exists():
-        with atomic_write(script, "The chart library") as passing:
+        with atomic_write(script, "The chart library", mode=PUBLIC) as passing:
             passing.write_bytes((Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes())
     return f"app/static/vendor/{_SCRIPT}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine import file_access
 from engine.access import roles
 from engine.access.roles import Role, User
 from engine.errors import EpsilonError, NotAllowed
@@ -65,7 +66,9 @@ def disabled_reason() -> str | None:
 @st.cache_resource(show_spinner=False)
 def _server_application() -> Application:
     """Return the application service of this server; slow imports run in the background of the first page."""
+    file_access.protect_process()  # Streamlit may have been started by hand
     app = Application.from_environment()
+    file_access.correct(app.settings.home)
     threading.Thread(target=_warm_up_in_background, args=(app,), daemon=True).start()
     return app
 

@@ -16,6 +16,7 @@ from streamlit.runtime.pages_manager import PagesManager
 from streamlit.starlette import App
 from streamlit.web.cli import main
 
+from engine import file_access
 from engine.settings import REPOSITORY
 from pages.startup import event_batching, metrics_endpoint, poll_throttle, script_scheduler
 from pages.startup.security_headers import Guard
@@ -23,6 +24,7 @@ from pages.startup.security_headers import Guard
 app = App(REPOSITORY / "app.py", routes=[metrics_endpoint.ROUTE], middleware=[Middleware(Guard)])
 
 if __name__ == "__main__":
+    file_access.protect_process()
     PagesManager.uses_pages_directory = False
     poll_throttle.install()
     event_batching.install()

@@ -1,13 +1,14 @@
 """Clients and server of a federation, called in turn: results equal the simulation's."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
 import pytest
 
 from engine.config import SimulationConfig
-from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
+from engine.errors import BudgetExceeded, CorpusError, StoreError, TrainingFailed
 from engine.federated.client_update import clip
 from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
@@ -101,6 +102,29 @@ def test_noise_checks_of_all_clients_and_rounds_share_one_false_alarm_rate(tmp_p
     watch = client._monitor(client.holding.shared).watch
     assert watch.share(1) == critical_values.share(3)
     assert watch.verdicts == 200
+
+
+def test_measurements_are_sealed_until_the_run_ends_and_then_destroyed(tmp_path, settings):
+    client = Client(agreement(tmp_path, noise_source="system"), settings)
+    start = prepare(client.config, settings).run.weights.copy()
+    client.train(start, 0)
+    folder = client.agreement.client / client.run
+    saved, key = folder / "check.npz", folder / "check.key"
+    state = client._monitor(client.holding.shared).state
+    assert state["steps"][0] == client.plan.rounds[0][0].steps
+    for name in ("squares", "times"):
+        assert state[name][:8].tobytes() not in saved.read_bytes()
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+    content = saved.read_bytes()
+    saved.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(StoreError, match="cannot be read"):
+        client._monitor(client.holding.shared)
+    np.savez(saved, **state)  # in the clear, by an earlier version
+    assert client._monitor(client.holding.shared).state["steps"] == state["steps"]
+    client.train(start, 1)
+    assert not saved.exists()
+    assert not key.exists()
+    assert json.loads((folder / "check.json").read_bytes()) == {"faults": []}
 
 
 def test_unknown_tag_in_own_data_is_rejected(tmp_path, settings):

@@ -209,3 +209,25 @@ print(shares([1, 2, 3], [3]), shares([1], [2, 3]))
 def test_invalid_server_messages_are_refused(python):
     made = subprocess.run([python, "-c", VALIDATION], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made.splitlines() == ["passed passed", "refused refused refused", "refused refused"]
+
+
+FAILURE = """
+from flwr.common import FitIns, ndarrays_to_parameters
+import numpy as np
+from engine.errors import CorpusError
+from federation import client
+from federation.flower.client_app import _TrainingClient
+def fail(agreement, settings):
+    raise CorpusError("data has the unknown tag B-PLANET")
+client.Client = fail
+try:
+    _TrainingClient(None).fit(FitIns(ndarrays_to_parameters([np.zeros(3)]), {"round": 0}))
+except Exception as error:
+    print(type(error).__name__, "B-PLANET" in str(error), "B-PLANET" in str(error.__cause__))
+"""
+
+
+def test_server_gets_no_reason_of_a_failure(python):
+    """Flower sends the text of an exception to the server; the client's log has its cause too."""
+    made = subprocess.run([python, "-c", FAILURE], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert made.split() == ["TrainingFailed", "False", "True"]

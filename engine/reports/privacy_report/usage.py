@@ -68,9 +68,9 @@ def _platforms(evidence: Evidence) -> Table:
 def handling(evidence: Evidence) -> Section:
     """Return the section on data handling."""
     config, made = evidence.run.config, evidence.made
+    held = "scores" if evidence.last.loss is None else "counts, losses, gradient norms and scores"
     items = [
-        f"The record of a run holds {'scores' if evidence.last.loss is None else 'counts, losses, gradient norms and scores'}. "
-        "Neither the record nor this report holds sentences or names from the data.",
+        f"The record of a run holds {held}. Neither the record nor this report holds sentences or names from the data.",
         evidence.shown,
         "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
         f"the data read: {made.corpus_checksum}.",

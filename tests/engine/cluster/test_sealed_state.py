@@ -7,7 +7,6 @@ import logging
 import math
 import re
 import shutil
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,12 @@ from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.privacy.noise_check.monitor import NoiseMonitor
-from engine.records import RunState
-from engine.service import Application
+from engine.records import RoundRecord, RunState
+from engine.reports.document import json_file
+from engine.reports.privacy_report import builder
+from engine.reports.runs import record_fields, run_fields
+from engine.service import Application, report_evidence
+from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.store.run_store import RunStore
 from engine.training.dpsgd import DPSGD
@@ -182,3 +185,50 @@ def test_files_of_a_run_reveal_no_more_than_epsilon_allows(spy):
     allowed = 2 * ndtr(0.5 / CONFIG.privacy.noise_multiplier) - 1
     spread = sum(math.sqrt(math.log(2 / FALSE_ALARM) / 2 / number) for number in (len(members), several - len(members)))
     assert advantage(scores, members) <= min(0.99, allowed + spread)
+
+
+def forms(values: np.ndarray) -> Iterator[bytes]:
+    """Yield the bytes of measured values, as a file may hold them."""
+    for kind in (np.float64, np.float32) if values.dtype.kind == "f" else (np.int64, np.int32):
+        yield values.astype(kind).tobytes()
+
+
+@pytest.mark.parametrize("config", [CONFIG, CLIENTS], ids=["dp-sgd", "dp-fedavg"])
+def test_no_file_row_message_or_log_holds_what_measures_a_secret(spy, config, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    run = spy.run(config)
+    app = Application(spy.settings)
+    report = json_file.render(builder.of_run(report_evidence.evidence(app, run.run_id)))
+    texts = [caplog.text, *capfd.readouterr(), repr(run), report, json.dumps(run_fields(run))]
+    texts += [json.dumps(record_fields(record)) for record in run.records]
+    app.close()
+    everything = b"\n".join([*(content for _, content in spy.files()), *(text.encode() for text in texts)])
+    # Arrays: eight values in a row. Chance finds none of them in random bytes.
+    for state in spy.measured:
+        for name in ("squares", "slacks", "times", "directions", "mean"):
+            values = state[name].ravel()
+            for start in range(0, values.size - 7, max(8, values.size // 8)):
+                part = values[start : start + 8]
+                if np.unique(part).size > 4:
+                    assert not any(form in everything for form in forms(part)), name
+    # Single numbers: the first digits of each norm, loss, sum and statistic.
+    state = spy.measured[-1]
+    single = [*spy.single, *(value for name in ("sums", "sizes", "along", "spreads") for value in state[name].ravel())]
+    digits = {f"{abs(value):.9g}"[:9].encode() for value in single if math.isfinite(value) and value % 1}
+    assert len(digits) > 10
+    assert not digits & {number[:9] for number in re.findall(rb"\d+\.\d{5,}", everything)}
+
+
+@pytest.mark.parametrize(("config", "source"), [(CONFIG, "system"), (CONFIG, "seeded"), (CLIENTS, "system")])
+def test_records_of_system_noise_have_no_private_values(trained_settings, config, source):
+    config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, noise_source=source))
+    record = list(simulate(config, trained_settings))[-1]
+    check, federation = record.noise_check, record.federation
+    private = [record.loss, record.clipped_fraction, record.gradient_norm_median, record.gradient_norm_max]
+    private += [record.nonfinite, record.examples_seen, record.noise_to_signal, record.layer_norms or None]
+    private += [check.noise_std, check.clipped_norm_max, check.batch_mean, check.batch_std, check.layers or None]
+    private += [federation.clients, federation.sent, federation.drift] if federation else []
+    assert {value is None for value in private} == {source == "system"}
+    assert check.passed
+    assert check.withheld == (source == "system")
+    assert RoundRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
