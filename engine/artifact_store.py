@@ -145,12 +145,12 @@ class ArtifactStore:
         return self.folder.stat().st_mode & stat.S_IRWXG if self._shared and self.folder.is_dir() else 0
 
     def _admit_group(self, *paths: Path) -> None:
-        """Give the group of a shared folder the same access to files and folders in it."""
+        """Give the group of a shared folder the same access to files and folders in it, and other users none."""
         group = self._group
-        for path in paths if group else ():
+        for path in paths if self._shared else ():
             with suppress(PermissionError):  # of another member of the group
-                mode = path.stat().st_mode
-                path.chmod(stat.S_IMODE(mode) | (group if path.is_dir() else group & 0o060))
+                own = stat.S_IMODE(path.stat().st_mode) & ~0o077
+                path.chmod(own | (group if path.is_dir() else group & 0o060))
 
     def local_path(self, name: str) -> Path:
         """Return the local path of the file or folder ``name``, whether it exists or not.

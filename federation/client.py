@@ -211,6 +211,8 @@ class Client:
             raise TrainingFailed(
                 f"The server sent {common.size:,} weights, expected {self.holding.shared:,} finite weights"
             )
+        if self._failed_before():
+            raise TrainingFailed(f"round={round + 1}: the noise check of this run failed before; nothing is sent")
         epsilon = own_epsilon(plan, round + 1) if self._epsilon_is_valid else math.inf
         self.ledger.charge(self._entry(round, epsilon))
         streams = self._streams()
@@ -234,6 +236,10 @@ class Client:
             secure = plan.secure_round(round, common.size)
             update = coarse(update, secure.share if secure else plan.server.noise_std)
         return Trained(update=update, examples=len(self.holding.split), epsilon=epsilon)
+
+    def _failed_before(self) -> bool:
+        result = self._folder / "check.json"
+        return result.exists() and bool(json.loads(result.read_bytes())["faults"])
 
     def _visit(self, round: int) -> LocalTraining:
         if not 0 <= round < len(self.plan.rounds):

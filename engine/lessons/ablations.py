@@ -71,12 +71,12 @@ _LINEAR = Figure(
     "noise on the linear layer ÷ planned", lambda check: _layer(check)[0], 1.0, lambda check: _layer(check)[1]
 )
 _LONGEST = Figure(
-    "largest gradient norm of one sentence ÷ C", lambda check: check.clipped_norm_max / check.clip_norm, 1.0
+    "largest gradient norm of one sentence ÷ C", lambda check: (check.clipped_norm_max or 0.0) / check.clip_norm, 1.0
 )
 _GAP = Figure("difference between the sum and its recomputation ÷ C", lambda check: check.largest_gap, 0.0)
 _SIZES = Figure(
     "standard deviation of the batch size ÷ planned",
-    lambda check: check.batch_std / (check.batch_std_planned or math.nan),
+    lambda check: (check.batch_std or 0.0) / (check.batch_std_planned or math.nan),
     1.0,
 )
 _SHAPE = Figure("distance from the normal distribution", lambda check: check.shape_distance, 0.0)

@@ -19,7 +19,7 @@ def layers(run: Run, *, key: str) -> go.Figure:
     """Draw the median gradient norm before clipping, of all weights and by layer, with the clip norm."""
     series = {"all weights": [record.gradient_norm_median for record in run.records]}
     for name in run.records[-1].layer_norms:
-        series[name] = [record.layer_norms.get(name) for record in run.records]  # type: ignore[misc]
+        series[name] = [record.layer_norms.get(name) for record in run.records]
     clip_norm = run.config.privacy.clip_norm
     if clip_norm and not run.config.privacy.kind.client_level:
         series[f"clip norm {clip_norm:g}"] = [clip_norm] * len(run.records)
@@ -47,7 +47,7 @@ def drift(run: Run, *, key: str) -> go.Figure:
     communications = [record.federation for record in run.records if record.federation]
     rounds = [record.round for record in communications]
     lengths = [sum(record.update_norms) / max(1, len(record.update_norms)) for record in communications]
-    series = {
+    series: dict[str, Sequence[float | None]] = {
         "distance from mean weights (drift)": [record.drift for record in communications],
         "update, mean over clients": lengths,
     }

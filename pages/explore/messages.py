@@ -167,7 +167,7 @@ def travelled(last: FederatedRound) -> str:
         names = ", ".join(str(client + 1) for client in last.failed)
         failed = f" Excluded from the last round, since their weights were not finite: client {names}."
     drift = f" (root mean square of their L2 distances from the mean: {last.drift:.3g})" if last.update_norms else ""
-    if last.clients is None:
+    if last.clients is None or last.bytes_down is None or last.bytes_up is None:
         return f"Round {last.round:,} of {last.rounds:,}. Who takes part is secret, so the records do not name them."
     return (
         f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "

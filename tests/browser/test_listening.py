@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.engine.cluster.test_machines import answered
+from tests.engine.test_file_access import accessible
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,12 @@ def test_all_sockets_are_on_loopback(dashboard, cluster):
     assert {int(dashboard.rstrip("/").rpartition(":")[2])} < {port for _, port in sockets}
     assert listening(cluster) < sockets
     assert not [host for host, _ in sockets if not ipaddress.ip_address(host).is_loopback]
+
+
+def test_files_of_the_dashboard_belong_to_their_owner(cluster, home):
+    assert (home / "runs.sqlite").exists()
+    assert (home / "cluster" / "log.txt").exists()
+    assert not accessible(home)
 
 
 def http_status(host: str, port: int, path: str) -> int | None:

@@ -171,8 +171,13 @@ def test_missing_noise_blocks_the_update(tmp_path, settings, monkeypatch):
 
     monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
     client = Client(agreement(tmp_path), settings)
+    weights = np.zeros(client.holding.shared, dtype=np.float32)
     with pytest.raises(TrainingFailed, match="noise check failed"):
-        client.train(np.zeros(client.holding.shared, dtype=np.float32), 0)
+        client.train(weights, 0)
+    assert [path.name for path in (client.agreement.client / client.run).iterdir()] == ["check.json"]
+    monkeypatch.undo()
+    with pytest.raises(TrainingFailed, match="failed before"):
+        Client(agreement(tmp_path), settings).train(weights, 1)
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])

@@ -20,6 +20,7 @@ from engine.settings import Settings
 from engine.simulation.setup import prepare
 from federation.keys import make_server_keys
 from federation.ledger import Ledger
+from tests.engine.test_file_access import accessible
 from tests.federation.parties import ROOT, Parties, free_ports
 
 FIELDS = {
@@ -126,6 +127,11 @@ def test_saved_model_has_its_epsilon(finished):
 
     model = Model.load(finished.folder / "server" / "tagger.npz")
     assert model.epsilon == math.inf
+
+
+def test_files_of_each_party_belong_to_their_owner(finished):
+    for name in ("server", "hospital-1", "hospital-2", "hospital-3"):
+        assert not accessible(finished.folder / name)
 
 
 def test_clients_install_no_code_from_the_server(finished):

@@ -25,6 +25,7 @@ from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
 from tests.conftest import share
 from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone
+from tests.engine.test_file_access import accessible
 
 RUNS = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=20.0)) for config in CONFIGS]
 """Two runs of 550 steps with 20 records or more each, so that both go on while the scheduler is away."""
@@ -188,3 +189,14 @@ def test_lost_connection_is_not_printed_as_an_error_of_the_program():
     assert b"Unexpected exception" in printed.stderr
     assert LOST.encode() not in printed.stderr
     assert LOST in inspect.getsource(worker), "Dask has another message"
+
+
+def test_files_of_members_belong_to_their_owner_and_shared_ones_to_their_group(members):
+    homes = [path for path in members.folder.iterdir() if path.is_dir() and path.name != "shared"]
+    assert homes
+    for home in homes:
+        assert not accessible(home)
+    shared = [path for path in (members.folder / "shared").rglob("*") if not path.is_symlink()]
+    assert shared
+    assert not [path for path in shared if path.stat().st_mode & 0o007]
+    assert "can be read by the group" in "".join(members.log(home.name) for home in homes)

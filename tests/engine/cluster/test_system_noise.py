@@ -191,6 +191,16 @@ class TestWorker:
         with pytest.raises(InvalidConfig, match="failed"):
             home.runs.runs.submit(CONFIG)
 
+    def test_unexpected_error_quotes_no_private_value(self, home, caplog):
+        def fail() -> None:
+            raise KeyError("Ada Lovelace")
+
+        home.interrupt(1, fail)
+        error = home.runs.queries.status(home.id).error
+        assert all(part in error for part in ("KeyError", "withheld", "log"))
+        assert "in fail" in caplog.text
+        assert "Lovelace" not in caplog.text + error
+
     @pytest.mark.parametrize("end", [RunState.DONE, RunState.FAILED, RunState.CANCELLED])
     def test_the_next_cluster_destroys_keys_that_an_ended_run_left(self, home, end):
         """A run that crashed its workers, or that another machine cancelled, could not destroy its own."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -203,13 +204,15 @@ class TestBeforeThePages:
         assert install.ready_for_pages()
         assert setup_status.look() is None
         monkeypatch.setattr(serve, "SET_UP", ["no such command"])
-        assert serve.start_set_up() is None
+        assert serve.start_set_up(0o022) is None
 
     def test_start_set_up_waits_until_it_is_running(self, monkeypatch, folder):
         setup_status.tell(Progress(parts=("the part",)))
         monkeypatch.setattr(serve, "SET_UP", [sys.executable, "-c", ONE_PART, str(folder)])
-        process = serve.start_set_up()
+        process = serve.start_set_up(0o026)
         assert setup_status.look().under_way
+        status = Path(f"/proc/{process.pid}/status")
+        assert not status.exists() or re.search(r"^Umask:\s*0026$", status.read_text(), re.MULTILINE)
         serve.stop(process)
         assert process.returncode
 
