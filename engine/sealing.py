@@ -1,4 +1,4 @@
-"""Authenticated encryption of what a run must keep on disk and nobody else may read, with a key of the run itself.
+"""Authenticated encryption of what a run must keep on disk and no other program may read, with a key of the run.
 
 The state of a run measures its noise, its samples and single gradients: from it, the noise could be subtracted. Content
 is encrypted in chunks by ChaCha20-Poly1305 (RFC 8439). Counter and last chunk are part of each nonce, so that no chunk

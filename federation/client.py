@@ -45,7 +45,6 @@ from engine.training.optimisers import Optimiser
 from federation.configuration import Agreement
 from federation.ledger import Entry, Ledger
 
-
 _UNSEALED = b"PK"
 """First bytes of measurements in the clear, of versions up to 0.6.0."""
 

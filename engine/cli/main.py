@@ -284,7 +284,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
 
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
-    """Cancel a run. Its records are kept."""
+    """Cancel a run. Its records are kept; with system noise it cannot continue."""
     service = Application.from_environment()
     status = service.runs.cancel(run_id)
     write(as_json, run_fields(service.queries.get(run_id)), f"{run_id} {status.state}")

@@ -43,7 +43,7 @@ class PrivacyConfig:
             separately to C ÷ √(number of layers with weights): the norm is at most C, and the noise is the same.
         noise_source: Source of the keys of noise and samples. "seeded": derived from the seed and the configuration, so
             that the run is reproducible. This is a simulation: anyone who knows the seed can subtract the noise.
-            "system": from the operating system, destroyed when the run is done; for taggers to be released. Without
+            "system": from the operating system, destroyed when the run ends; for taggers to be released. Without
             noise it is always "seeded".
     """
 

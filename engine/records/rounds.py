@@ -83,7 +83,7 @@ class LayerNoise:
 class NoiseCheck:
     """Measurements on the applied updates compared with the plan, since the start of the run.
 
-    Records of engine version 5 have no fields from ``layers`` on. If ``withheld``, measured values are None or 0.
+    Records of engine version 5 have no fields from ``layers`` on. Withheld values are None or 0.
 
     Attributes:
         steps: Number of measured steps.
@@ -109,8 +109,7 @@ class NoiseCheck:
         looks: Steps whose sum was recomputed.
         looks_counted: Those where rounding does not decide the result.
         largest_gap: Largest distance between the applied and the recomputed sum, in clip norms.
-        measurable: Whether the rounding of the weights leaves the noise measurable.
-        withheld: Whether the measured values are withheld; the results of the tests are not.
+        noise_withheld: Whether ``noise_std`` was measured and is withheld.
     """
 
     steps: int
@@ -134,8 +133,17 @@ class NoiseCheck:
     looks: int = 0
     looks_counted: int = 0
     largest_gap: float = 0.0
-    measurable: bool = True
-    withheld: bool = False
+    noise_withheld: bool = False
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the measured values are withheld; the results of the tests are not."""
+        return self.batch_mean is None
+
+    @property
+    def measurable(self) -> bool:
+        """Whether the rounding of the weights leaves the noise measurable."""
+        return self.noise_std is not None or self.noise_withheld
 
     @property
     def failed(self) -> bool:
@@ -145,8 +153,8 @@ class NoiseCheck:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; :meth:`from_dict` is the inverse."""
         values = asdict(self) | {"faults": list(self.faults), "layers": [asdict(layer) for layer in self.layers]}
-        if not self.withheld:  # implied by the other values
-            del values["measurable"], values["withheld"]
+        if not self.withheld:
+            del values["noise_withheld"]
         return values
 
     @classmethod
@@ -155,9 +163,7 @@ class NoiseCheck:
         # The first records of engine version 6 have one more field, which is always 0.
         names = ("title", "ratio", "tolerance")
         layers = tuple(LayerNoise(**{name: layer[name] for name in names}) for layer in values.get("layers", ()))
-        measurable = values.get("measurable", values["noise_std"] is not None)
-        own = {"faults": tuple(values["faults"]), "layers": layers, "measurable": measurable}
-        return cls(**{**values, **own})
+        return cls(**{**values, "faults": tuple(values["faults"]), "layers": layers})
 
     @property
     def passed(self) -> bool:
@@ -179,7 +185,7 @@ class NoiseCheck:
             along_spread=0.0,
             looks_counted=0,
             largest_gap=0.0,
-            withheld=True,
+            noise_withheld=self.measurable,
         )
 
 

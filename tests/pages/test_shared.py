@@ -341,7 +341,18 @@ class TestNoiseCheck:
     def test_noise_hidden_by_rounding_is_not_measurable(self):
         hidden = check(noise_std=None)
         assert messages.check_label(hidden) == "Noise not measurable"
-        assert "cannot be measured" in "\n".join(messages.check_paragraphs(hidden))
+        assert "only clipping and sampling were measured" in "\n".join(messages.check_paragraphs(hidden))
+
+    def test_withheld_values_are_not_shown_and_the_result_is(self):
+        table_text = "\n".join(messages.check_paragraphs(CLOSE.without_private_values()))
+        assert cells(table_text, "Noise on each weight")[0] == cells(table_text, "Sentences per step")[0] == "withheld"
+        assert not any(title in table_text for title in ("LSTM forwards", "normal distribution", "largest difference"))
+        assert "one in a million" in table_text
+        assert messages.check_label(CLOSE.without_private_values()) == ":green[Noise check passed]"
+        hidden = dataclasses.replace(CLOSE, noise_std=None).without_private_values()
+        assert messages.check_label(hidden) == "Noise not measurable"
+        assert not hidden.passed
+        assert cells("\n".join(messages.check_paragraphs(hidden)), "Noise on each")[0] == "hidden by rounding"
 
     def test_failed_run_is_drawn_at_infinite_epsilon(self):
         nothing = dataclasses.replace(record(2).privacy, epsilon=math.inf)

@@ -72,7 +72,6 @@ class _Verdict:
             looks=int(state["sums"][3]),
             looks_counted=int(state["sums"][4]),
             largest_gap=float(state["sums"][2]),
-            measurable=measured,
         )
 
     def _share(self, asked: int) -> float:

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,7 +225,7 @@ def test_records_of_system_noise_have_no_private_values(trained_settings, config
     config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, noise_source=source))
     record = list(simulate(config, trained_settings))[-1]
     check, federation = record.noise_check, record.federation
-    private = [record.loss, record.clipped_fraction, record.gradient_norm_median, record.gradient_norm_max]
+    private: list[Any] = [record.loss, record.clipped_fraction, record.gradient_norm_median, record.gradient_norm_max]
     private += [record.nonfinite, record.examples_seen, record.noise_to_signal, record.layer_norms or None]
     private += [check.noise_std, check.clipped_norm_max, check.batch_mean, check.batch_std, check.layers or None]
     private += [federation.clients, federation.sent, federation.drift] if federation else []

@@ -17,7 +17,7 @@ from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
-from engine.records import Run, RunState
+from engine.records import RoundRecord, Run, RunState
 from engine.records.assumption_texts import SEEDED, SYSTEM
 from engine.seeds import Secrets
 from engine.service import Application
@@ -26,6 +26,7 @@ from engine.store import noise_keys, paths
 from engine.store.run_store import RunStore
 from engine.store.schema import runs
 from engine.training.checkpoint import Checkpoint
+from engine.training.model import Model
 from tests.engine.factories import provenance, record
 from tests.engine.training.test_checkpoint import unsealed
 
@@ -40,6 +41,13 @@ SEEDED_TWIN = dataclasses.replace(CONFIG, privacy=dataclasses.replace(CONFIG.pri
 
 def timeless(records):
     return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+
+def trained(settings, config=CONFIG, **more) -> tuple[list[RoundRecord], bytes]:
+    """Return the records of a run without times, and its weights."""
+    models: list[Model] = []
+    records = timeless(simulate(config, settings, on_model=models.append, **more))
+    return records, models[0].weights.tobytes()
 
 
 class Killed(BaseException):
@@ -86,8 +94,11 @@ class Home:
                 compute(self.id, self.settings, "here")
         return keys[0]
 
-    def undisturbed(self, keys: bytes):
-        return timeless(simulate(CONFIG, self.settings, secrets=Secrets(keys)))
+    def refuse_unless_undisturbed(self, run: Run, keys: bytes) -> None:
+        """Compare a finished run with one that was not interrupted."""
+        records, weights = trained(self.settings, secrets=Secrets(keys))
+        assert timeless(run.records) == records
+        assert Model.load(self.settings.artefacts.get(paths.model_name(self.id))).weights.tobytes() == weights
 
 
 @pytest.fixture
@@ -108,9 +119,8 @@ def test_noise_source_is_ignored_without_noise():
 
 
 def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_settings):
-    first, second = (list(simulate(CONFIG, trained_settings)) for _ in range(2))
-    assert first[-1].loss != second[-1].loss
-    assert first[-1].examples_seen != second[-1].examples_seen or first[3].loss != second[3].loss
+    (first, weights), (second, others) = (trained(trained_settings) for _ in range(2))
+    assert weights != others
     for records in (first, second):
         assert records[-1].noise_check.passed
         assert SYSTEM in records[-1].privacy.assumptions
@@ -123,11 +133,9 @@ def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_se
 
 def test_a_resumed_run_repeats_its_noise_with_its_secrets_only(trained_settings):
     secrets, kept = Secrets.drawn(), []
-    whole = timeless(simulate(CONFIG, trained_settings, secrets=secrets, on_checkpoint=kept.append))
-    rest = timeless(simulate(CONFIG, trained_settings, secrets=secrets, resume=kept[3]))
-    assert rest == whole[4:]
-    others = timeless(simulate(CONFIG, trained_settings, secrets=Secrets.drawn(), resume=kept[3]))
-    assert others != whole[4:]
+    whole, weights = trained(trained_settings, secrets=secrets, on_checkpoint=kept.append)
+    assert trained(trained_settings, secrets=secrets, resume=kept[3]) == (whole[4:], weights)
+    assert trained(trained_settings, secrets=Secrets.drawn(), resume=kept[3])[1] != weights
 
 
 class TestWorker:
@@ -144,7 +152,7 @@ class TestWorker:
         assert stat.S_IMODE(home.keys.stat().st_mode) == 0o600
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
         assert not home.keys.exists()
 
     @pytest.mark.parametrize("records", [1, 3])
@@ -153,7 +161,7 @@ class TestWorker:
         assert len(home.runs.queries.rounds(home.id)) == records
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
 
     def test_cancelling_destroys_keys_and_checkpoint_and_is_final(self, home):
         home.interrupt(3, lambda: home.runs.runs.cancel(home.id))
@@ -221,7 +229,7 @@ class TestWorker:
         other.hardlink_to(home.checkpoint)
         run = home.compute()
         assert run.status.state == RunState.DONE, run.status.error
-        assert timeless(run.records) == home.undisturbed(keys)
+        home.refuse_unless_undisturbed(run, keys)
         assert not any(other.read_bytes())
 
     @pytest.mark.parametrize(

@@ -284,6 +284,21 @@ class TestEvidence:
         for row in check_rows(stored(PRIVATE).final.noise_check):
             assert all(cell in text for cell in row)
 
+    def test_withheld_values_of_a_release_are_not_stated(self, evidence_of):
+        evidence = released(evidence_of(PRIVATE))
+        record = evidence.run.final
+        assert f"{record.noise_check.batch_mean:.4g}" in text_of(builder.of_run(evidence))
+        kept = record.without_private_values(clients=False)
+        evidence = replace(evidence, run=replace(evidence.run, records=(kept,)))
+        text, check = text_of(builder.of_run(evidence)), record.noise_check
+        for value in (check.noise_std, check.batch_mean, check.batch_std, check.clipped_norm_max):
+            assert f"{value:.4g}" not in text.replace(f"{check.noise_planned:.5g}", "").replace(
+                f"{check.clip_norm:.5g}", ""
+            )
+        assert "The noise check passed" in text
+        assert "no losses and gradient norms of this run" in text
+        assert "shows training losses" not in text
+
 
 class TestAttacks:
     WHITE = CanaryAudit(
