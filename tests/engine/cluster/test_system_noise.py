@@ -200,8 +200,10 @@ class TestWorker:
             home.runs.runs.submit(CONFIG)
 
     def test_unexpected_error_quotes_no_private_value(self, home, caplog):
+        name = "Ada Lovelace"
+
         def fail() -> None:
-            raise KeyError("Ada Lovelace")
+            raise KeyError(name)
 
         home.interrupt(1, fail)
         error = home.runs.queries.status(home.id).error
