@@ -13,6 +13,7 @@ import json
 import math
 import secrets as system
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -308,7 +309,10 @@ class Client:
                     temporary.write_bytes(system.token_bytes(32))
             content = saved.read_bytes() if saved.exists() else b""
             if content and not content.startswith(_UNSEALED):
-                content = unseal(key.read_bytes(), content, self._sealed_as)
+                head, _, sealed = content.partition(b"\n")
+                if not head.startswith(self._sealed_as):
+                    raise SealBroken("it belongs to another run or version")
+                content = unseal(key.read_bytes(), sealed, head)
         except (OSError, SealBroken) as error:
             raise StoreError(f"The measurements of the noise check in {saved} cannot be read: {error}.") from error
         plans: Sequence[PrivacyPlan] = [self._server_plan or self.plan.parts[self._index]]
@@ -335,8 +339,8 @@ class Client:
 
     @property
     def _sealed_as(self) -> bytes:
-        """What the sealed measurements belong to."""
-        return f"federation check 1, run {self.run}".encode()
+        """Start of the first line of sealed measurements, which the number of measured steps follows."""
+        return f"federation check 1, run {self.run}, step ".encode()
 
     def _save_check(self, monitor: NoiseMonitor, *, ended: bool) -> None:
         """Save the verdict, and the sealed measurements until the run has ended, when their key is destroyed too.
@@ -354,10 +358,15 @@ class Client:
                     overwrite(file)
                 path.unlink()
             return
-        content = io.BytesIO()
+        content, head = io.BytesIO(), self._sealed_as + str(monitor.steps_seen).encode()
         np.savez(content, allow_pickle=False, **monitor.state)
-        with atomic_write(saved, "The noise check") as temporary:
-            temporary.write_bytes(seal(key.read_bytes(), content.getbuffer(), self._sealed_as))
+        with ExitStack() as stack:
+            unsealed = saved.exists() and saved.read_bytes().startswith(_UNSEALED)
+            before = stack.enter_context(saved.open("r+b")) if unsealed else None
+            with atomic_write(saved, "The noise check") as temporary:
+                temporary.write_bytes(head + b"\n" + seal(key.read_bytes(), content.getbuffer(), head))
+            if before:
+                overwrite(before)
 
 
 def split(config: SimulationConfig, settings: Settings) -> list[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]:

@@ -121,7 +121,8 @@ def _compute(store: RunStore, claim: Claim, settings: Settings) -> None:
     except Exception as error:
         _mark_failed(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error, claim))
     if claim.config.privacy.noise_source == "system" and not key_path(settings, claim.run_id).exists():
-        settings.artefacts.remove(checkpoint_name(claim.run_id))  # it was cancelled while the last one was written
+        with suppress(StoreError):  # of a run that was cancelled while it was written: it can no longer be opened
+            settings.artefacts.remove(checkpoint_name(claim.run_id))
 
 
 def retry_while_unavailable(ask: Callable[[], _T]) -> _T:

@@ -116,9 +116,10 @@ def test_measurements_are_sealed_until_the_run_ends_and_then_destroyed(tmp_path,
         assert state[name][:8].tobytes() not in saved.read_bytes()
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
     content = saved.read_bytes()
-    saved.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(StoreError, match="cannot be read"):
-        client._monitor(client.holding.shared)
+    for broken in (content[:-1] + bytes([content[-1] ^ 1]), content.replace(client.run.encode(), b"0" * 16)):
+        saved.write_bytes(broken)
+        with pytest.raises(StoreError, match="cannot be read"):
+            client._monitor(client.holding.shared)
     np.savez(saved, **state)  # in the clear, by an earlier version
     assert client._monitor(client.holding.shared).state["steps"] == state["steps"]
     client.train(start, 1)
