@@ -22,7 +22,7 @@ from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
 from pages.shared import address, titles
-from tests.engine.factories import provenance, record
+from tests.engine.factories import SMALL, provenance, record
 from tests.pages.reading import figures
 
 
@@ -504,6 +504,21 @@ class TestNoiseSource:
     def test_link_restores_the_noise_source(self, page):
         assert page(noise_source="system").selectbox(key="noise_source").value == "system"
         assert "noise_source='dice'" in texts(page(noise_source="dice").warning)
+
+    def test_cancelled_run_cannot_continue(self, page, trained_settings):
+        from engine.store.run_store import RunStore
+
+        config = dataclasses.replace(SMALL, privacy=dataclasses.replace(SMALL.privacy, noise_source="system"))
+        store, checksum = RunStore(trained_settings.store_url), corpus.resolve("synthetic", trained_settings).checksum
+        identity = run_id(config, checksum)
+        store.submit(identity, config, checksum)
+        store.append(store.claim(identity, "here"), record(0).without_private_values(clients=False))
+        store.cancel(identity)
+        store.close()
+        test = page(settings=trained_settings, **address.write(config))
+        assert not test.exception
+        assert "noise keys were destroyed" in texts(test.caption)
+        assert not {"Run", "Continue", "Retry"} & {button.label for button in test.button}
 
 
 class TestOlderEngine:

@@ -22,7 +22,7 @@ from engine.privacy.accounting import (
 )
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
-from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM
+from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM, WITHHELD
 from tests.engine.privacy.prv import gaussian_by_mpmath
 
 DELTA = 1e-5
@@ -38,15 +38,19 @@ SILENT = dataclasses.replace(WHOLE, noise_multiplier=0.0)
 
 
 class TestSpent:
-    @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)], ids=["seeded", "system"])
-    def test_poisson_samples(self, source: str, said: str) -> None:
+    @pytest.mark.parametrize(
+        ("source", "said", "kept"),
+        [("seeded", SEEDED, SECRET_SAMPLE), ("system", SYSTEM, WITHHELD)],
+        ids=["seeded", "system"],
+    )
+    def test_poisson_samples(self, source: str, said: str, kept: str) -> None:
         plan = dataclasses.replace(SAMPLED, noise_source=source)
         assert privacy_spent(plan, 0).epsilon == 0.0
         assert privacy_spent(plan, 3) == PrivacySpent(
             epsilon=epsilon(SAMPLED, 3),
             delta=DELTA,
             accountant="pld",
-            assumptions=(POISSON, SECRET_SAMPLE, said, FLOATING, PUBLIC),
+            assumptions=(POISSON, kept, said, FLOATING, PUBLIC),
             rdp_epsilon=epsilon(SAMPLED, 3, "rdp"),
             poisson_epsilon=None,
         )
