@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -363,9 +364,9 @@ _keep_old_verbs()
 def main() -> int:
     """Run the command line and return the exit code."""
     file_access.protect_process()
+    with suppress(InvalidConfig):  # the command reports it
+        file_access.correct(Settings.from_environment().home)
     try:
-        if problem := file_access.correct(Settings.from_environment().home):
-            typer.echo(problem, err=True)
         # Typer catches its own Exit and Ctrl-C, and returns their codes; a command that ends by itself returns None.
         code = int(app(standalone_mode=False) or 0)
     except typer.TyperException as error:  # an option or argument that cannot be read
