@@ -42,7 +42,6 @@ def test_all_sockets_are_on_loopback(dashboard, cluster):
 
 
 def test_files_of_the_dashboard_belong_to_their_owner(cluster, home):
-    assert (home / "runs.sqlite").exists()
     assert (home / "cluster" / "log.txt").exists()
     assert not accessible(home)
 
