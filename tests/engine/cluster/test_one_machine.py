@@ -154,9 +154,20 @@ def test_runs_survive_changed_clocks_and_a_killed_scheduler(members, settings_of
             run = watch.runs.queries.get(identity)
             assert run.status.state == RunState.DONE
             assert 0 < run.records[-1].seconds < DAY / 2
+        refuse_access_of_others(members)
     finally:
         app.end()
         watch.close()
+
+
+def refuse_access_of_others(members: Members) -> None:
+    """Check that files in homes belong to their owner, and shared ones to the group of their folder too."""
+    for name in WORKERS:
+        assert not accessible(members.folder / name)
+        assert "can be read by the group" in members.log(name)
+    shared = [path for path in (members.folder / "shared").rglob("*") if not path.is_symlink()]
+    assert shared
+    assert not [path for path in shared if path.stat().st_mode & 0o007]
 
 
 def test_ctrl_c_ends_workers_without_a_traceback(members):
@@ -189,14 +200,3 @@ def test_lost_connection_is_not_printed_as_an_error_of_the_program():
     assert b"Unexpected exception" in printed.stderr
     assert LOST.encode() not in printed.stderr
     assert LOST in inspect.getsource(worker), "Dask has another message"
-
-
-def test_files_of_members_belong_to_their_owner_and_shared_ones_to_their_group(members):
-    homes = [path for path in members.folder.iterdir() if path.is_dir() and path.name != "shared"]
-    assert homes
-    for home in homes:
-        assert not accessible(home)
-    shared = [path for path in (members.folder / "shared").rglob("*") if not path.is_symlink()]
-    assert shared
-    assert not [path for path in shared if path.stat().st_mode & 0o007]
-    assert "can be read by the group" in "".join(members.log(home.name) for home in homes)
