@@ -10,6 +10,7 @@ import logging
 import streamlit as st
 from starlette.middleware import Middleware
 
+from engine import file_access
 from engine.settings import REPOSITORY
 from pages.startup import metrics_endpoint
 from pages.startup.security_headers import Guard
