@@ -11,14 +11,8 @@ from engine.records.audits import (
     ServerReading,
 )
 from engine.records.confidence_intervals import Interval, SentenceSums
-from engine.records.rounds import (
-    FederatedRound,
-    LayerNoise,
-    NoiseCheck,
-    PlatformRecord,
-    PrivacySpent,
-    RoundRecord,
-)
+from engine.records.noise_check import LayerNoise, NoiseCheck
+from engine.records.rounds import FederatedRound, PlatformRecord, PrivacySpent, RoundRecord
 from engine.records.runs import Measurement, Provenance, Run, RunKind, RunState, RunStatus
 from engine.records.scores import (
     LEVELS,

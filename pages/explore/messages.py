@@ -313,8 +313,7 @@ def estimate(found: Estimate) -> str:
     about = f"about {duration(found.seconds)}"
     if found.machine:
         return f"{about} on another machine ({found.machine})"
-    between = f" ({duration(found.least)} to {duration(found.most)})"
-    return about + (between if found.most > 1.25 * found.least else "")
+    return about + (f" ({duration(found.least)} to {duration(found.most)})" if found.most > 1.25 * found.least else "")
 
 
 def time_left(run: Run) -> str:

@@ -10,7 +10,6 @@ import logging
 import streamlit as st
 from starlette.middleware import Middleware
 
-from engine import file_access
 from engine.settings import REPOSITORY
 from pages.startup import metrics_endpoint
 from pages.startup.security_headers import Guard
