@@ -15,8 +15,6 @@ _COMPARED = (
     "draws are as independent as the key stream of ChaCha20."
 )
 
-_KEPT_BACK = "Measured values are withheld, since they would be released without noise."
-_FROM_THE_CODE = "The independence of the samples follows from the program code; it was not measured."
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
 HIDDEN_NOISE = "The noise is secret"
