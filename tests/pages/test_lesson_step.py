@@ -162,7 +162,7 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
     [
         ("nothing", "the noise check finds no fault in 64 steps"),
         ("half", "Found after 1 step. The noise on the weights has 5"),
-        ("layer", "Found after 64 steps"),
+        ("layer", "Found after 4 steps"),
         ("each", "clip norms apart"),
         ("secret", "Not found in 64 steps. The noise is as it should be."),
     ],

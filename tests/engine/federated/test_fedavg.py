@@ -292,7 +292,7 @@ class TestNoiseCheck:
 
         count: list[int] = []
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", shared)
-        assert "again" in " ".join(self.faults())
+        assert "draw of its key" in " ".join(self.faults())
 
     def test_sabotage_noise_scaled_to_the_whole_corpus(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
@@ -307,8 +307,8 @@ class TestNoiseCheck:
             return mechanisms.shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 
         monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
-        found = self.faults()
-        assert len(found) == 2
-        assert re.match(r"Sample sizes spread 0\.1\d", found[0])
-        assert found[1].startswith("Each sentence")
-        assert "evenly" in found[1]
+        drawn, sizes, times = self.faults()
+        assert "draw of its key" in drawn
+        assert re.match(r"Sample sizes spread 0\.1\d", sizes)
+        assert times.startswith("Each sentence")
+        assert "evenly" in times
