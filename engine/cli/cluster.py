@@ -50,7 +50,6 @@ def worker(
     settings = Settings.from_environment()
     count = workers or dispatcher.workers_here(settings)
     cores = max(1, processor().cores // count)
-    _print(f"The files that runs share can be read by {settings.artefacts.readers}.")
     _run_until_signal(lambda: remote_workers.work(settings, count, environment(cores), _print))
 
 

@@ -255,6 +255,7 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
     try:
         await asyncio.gather(*nannies)
         say(f"{workers} {'worker' if workers == 1 else 'workers'} ready for {settings.scheduler}.")
+        say(f"The files that runs share can be read by {settings.artefacts.readers}.")
         # If one worker has lost the scheduler, the others will too: stop all of them and reconnect.
         await asyncio.wait([asyncio.create_task(nanny.finished()) for nanny in nannies], return_when="FIRST_COMPLETED")
         say("The connection to the scheduler is lost.")

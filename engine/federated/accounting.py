@@ -116,7 +116,8 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
     candidates = [events.of(part, taken) for part, taken in accounted(plan, steps, rounds)]
     if len(candidates) < 2:
         return candidates[0] if candidates else events.none()
-    return max(candidates, key=lambda event: accounting.event_epsilon(event, plan.parts[0].delta))
+    delta = plan.parts[0].delta
+    return max(candidates, key=lambda event: accounting.event_epsilon(event, delta))
 
 
 def accounted(plan: FederatedPlan, steps: int, rounds: int) -> list[tuple[PrivacyPlan, int]]:

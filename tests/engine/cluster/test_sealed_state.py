@@ -206,7 +206,7 @@ def test_no_file_row_message_or_log_holds_what_measures_a_secret(spy, config, ca
     everything = b"\n".join([*(content for _, content in spy.files()), *(text.encode() for text in texts)])
     # Arrays: eight values in a row. Chance finds none of them in random bytes.
     for state in spy.measured:
-        for name in ("squares", "slacks", "times", "directions", "mean"):
+        for name in ("squares", "slacks", "times", "keys"):
             values = state[name].ravel()
             for start in range(0, values.size - 7, max(8, values.size // 8)):
                 part = values[start : start + 8]
