@@ -35,7 +35,6 @@ WITHOUT_STORE = {
     "glossary": "reads a document",
     "learn": "stores guesses in the address; the lesson on utility reads published results",
     "assumptions": "reads the store only for a run in the link",
-    "medical": "looks up runs of corpora that are not installed, which no store has",
     "speed": "reads published measurements",
     "try_it": "reads the store only for saved models of the user",
     "tuning": "reads searches, which are files",
