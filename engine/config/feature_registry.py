@@ -118,7 +118,7 @@ _LAYER = FeatureSet(
 )
 _LAYER_NAMES = FeatureSet(
     name="layer-names",
-    title="The same and the public NER tagger",
+    title="Spelling, a whole layer, and public NER tagger",
     adds="the same and spaCy's NER tags",
     parts=(*_LAYER.parts, _NER_TAGS),
     custom_model=True,

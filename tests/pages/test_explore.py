@@ -375,7 +375,7 @@ def test_contextual_tagger_requires_contextual_features(page):
     test.selectbox(key="tagger").set_value("lm-ner").run()
     assert not test.exception
     assert test.selectbox(key="features").value == "contextual"
-    assert len(test.selectbox(key="features").options) == 3
+    assert len(test.selectbox(key="features").options) == 5
     assert not test.error
 
 
