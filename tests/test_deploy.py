@@ -166,16 +166,17 @@ def test_deploy_md_names_its_files():
 @pytest.mark.parametrize(("folder", "end"), [("/var/lib/epsilon-explorer", "runs"), ("/mnt/epsilon", ".")])
 def test_backup_has_no_noise_keys_and_is_owner_only(tmp_path: Path, folder: str, end: str) -> None:
     """A key in a backup would outlive the run, which destroys its own copy."""
-    home = tmp_path / end
+    parent, copies = tmp_path / "parent", tmp_path / "copies"
+    copies.mkdir()
+    home = parent / end
     for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy", "cluster/key.pem"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     noise_keys.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
     copy = re.search(rf"^umask 077\ntar -C {folder} (?:.*\\\n)?.* {re.escape(end)}$", TEXT, re.M)
     assert copy
-    (tmp_path / "made").mkdir()
-    subprocess.run(["sh", "-ec", copy.group(0).replace(folder, str(tmp_path))], cwd=tmp_path / "made", check=True)
-    (made,) = (tmp_path / "made").iterdir()
+    subprocess.run(["sh", "-ec", copy.group(0).replace(folder, str(parent))], cwd=copies, check=True)
+    (made,) = copies.iterdir()
     with tarfile.open(made) as archive:
         kept = {Path(name).name for name in archive.getnames()}
     assert {"runs.sqlite", "RUN.npz"} <= kept
