@@ -1,6 +1,7 @@
 """Options, hooks and fixtures of all tests."""
 
 import fcntl
+import gc
 import os
 import shutil
 import time
@@ -140,6 +141,16 @@ def _skip_or_fail(reason: str) -> None:
 def _one_numba_thread() -> None:
     """Limit Numba to one core, as the variables above do for other libraries; a test may raise the limit."""
     numba.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _objects_of_earlier_tests() -> None:
+    """Exempt the objects that exist before a file from later garbage collections.
+
+    Streamlit collects all garbage after each script. Late in a session that took longer than the script.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
