@@ -14,24 +14,34 @@ INTRODUCTION = (
     "total ε before the first run. Each run is charged in full before its first step. A run that costs more than the "
     "remaining budget is refused. The privacy guarantee for all charged runs together is the total ε."
 )
-COVERAGE = (
-    "**Counted runs.** The charge of a cancelled or failed run falls to the cost of the steps up to its last saved "
-    "scores. It does not fall if the cost does not grow evenly, as with shuffled batches. A deleted run stays "
-    "charged. Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating "
-    "system, each run counts. A budget per client is valid for one partition of the corpus: a run with other clients "
-    "is refused. Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget "
-    "prevents that. A corpus that shares sentences with this one, such as a changed copy, draws on this budget too. "
-    "The comparison ignores case and punctuation, and finds neither cut nor reworded sentences. It includes only "
-    "corpora that the user may use. The budget does not cover deleted corpora, other programs, or users with write "
-    "access to the database. The entries form a hash chain, so a manual change of an entry is detected. To detect a "
-    "complete rewrite of the entries, save the *chain head*, the hash of the newest entry, and compare it later. This "
-    "page shows it once there is a budget.\n\n"
-    "**Runs that are not counted.** From the time before the first total was set: deleted runs, and runs of the "
-    "command `train`. At any time: published runs, which the table *Unprotected accesses* (without a privacy "
-    "guarantee) shows in one line; and the rounds of a real federation, which each client's own ledger counts. A "
-    "total that you raise after you have seen results depends on these results. The theorem on privacy filters does "
-    "not cover such a total. All totals remain stored."
-)
+COVERAGE = """\
+**Counted runs**
+
+- The charge of a cancelled or failed run falls to the cost of the steps up to its last saved scores. It does not fall
+  if the cost does not grow evenly, as with shuffled batches. A deleted run stays charged.
+- Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
+  run counts.
+- A budget per client is valid for one partition of the corpus: a run with other clients is refused.
+- A corpus that shares sentences with this one, such as a changed copy, draws on this budget too. The comparison
+  ignores case and punctuation, and finds neither cut nor reworded sentences. It includes only corpora that the user
+  may use.
+
+**Runs that are not counted**
+
+- Before the first total was set: deleted runs, and runs of the command `train`.
+- Published runs: the table *Unprotected accesses* (without a privacy guarantee) shows them in one line.
+- Rounds of a real federation: each client's own ledger counts them.
+- Runs on deleted corpora, with other programs, and by users with write access to the database.
+
+**Limits of the guarantee**
+
+- Seeded noise is for simulation: anyone who knows the seed can subtract the noise, and no budget prevents that.
+- A total that you raise after you have seen results depends on these results. The theorem on privacy filters does not
+  cover such a total. All totals remain stored.
+- The entries form a hash chain, so a manual change of an entry is detected. To detect a complete rewrite of the
+  entries, save the *chain head*, the hash of the newest entry, and compare it later. This page shows it once there is
+  a budget.
+"""
 BROKEN = (
     "At least one run on this corpus had no privacy guarantee. So no ε bounds what all runs together reveal, whatever "
     "the charges below are. A larger total does not change this."

@@ -66,21 +66,40 @@ function themed(layout, container) {
   };
 }
 
-// On a phone, a line of the legend has two short names or one long name, and labels of parallel axes are slanted, so
-// that they do not overlap.
+// On a phone, a line of the legend has two short names or one long name, a long title of the horizontal axis has several
+// lines, and labels of parallel axes are slanted, so that they do not overlap.
 function narrowed(traces, layout) {
   const names = traces.filter(trace => trace.showlegend !== false).map(trace => (trace.name ?? "").length);
-  const across = Math.max(0, ...names) > 19 ? 1 : 2;
-  const lines = Math.ceil(names.length / across);
-  layout.legend = { ...layout.legend, entrywidth: 1 / across, entrywidthmode: "fraction" };
+  const inLine = Math.max(0, ...names) > 19 ? 1 : 2;
+  const entries = Math.ceil(names.length / inLine);
+  layout.legend = { ...layout.legend, entrywidth: 1 / inLine, entrywidthmode: "fraction" };
   if (layout.legend.y > 1) {  // above the chart, beside the buttons
-    const top = Math.max(layout.margin.t + 28, 36 + 20 * larger() * lines);
+    const top = Math.max(layout.margin.t + 28, 36 + 20 * larger() * entries);
     layout.height += top - layout.margin.t;
     layout.margin = { ...layout.margin, t: top };
-  } else if (across < 2 && layout.showlegend !== false) {
-    layout.height += 10 * larger() * lines;
+  } else if (inLine < 2 && layout.showlegend !== false) {
+    layout.height += 10 * larger() * entries;
   }
   for (const trace of traces) if (trace.type === "parcoords") trace.labelangle = -35;
+  const across = layout.width - (layout.margin.l ?? 80) - (layout.margin.r ?? 80);
+  const title = layout.xaxis?.title;
+  const lines = title?.text ? wrapped(title.text, across / (7 * larger())) : [];
+  if (lines.length < 2) return;
+  const more = 17 * larger() * (lines.length - 1);
+  layout.xaxis = { ...layout.xaxis, title: { ...title, text: lines.join("<br>") } };
+  layout.height += more;
+  layout.margin = { ...layout.margin, b: (layout.margin.b ?? 80) + more };
+}
+
+// A text in lines of at most so many characters, where words permit.
+function wrapped(text, most) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 // Ranges that the user selected on parallel axes, by the names of the axes.

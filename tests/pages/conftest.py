@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from benchmarks.many_runs import opened_with
 from engine.config import SimulationConfig, run_id
@@ -28,11 +28,24 @@ _CHECK = check()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def installed_components():
-    """Let Streamlit search the installed packages for components once: each AppTest does, which took a third of it."""
+def fast_app_tests():
+    """Search the installed packages for components once, and wait for a script without polling it.
+
+    AppTest searches in each test, and asks a thousand times a second whether the script has ended. Each question makes
+    the script wait.
+    """
+    wait = local_script_runner.require_widgets_deltas
+
+    def join_first(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
+        script = runner._script_thread
+        assert script is not None
+        script.join(timeout)
+        wait(runner, 0.1)
+
     with pytest.MonkeyPatch.context() as patch:
         scan = manifest_scanner.scan_component_manifests
         patch.setattr(manifest_scanner, "scan_component_manifests", functools.cache(scan))
+        patch.setattr(local_script_runner, "require_widgets_deltas", join_first)
         yield
 
 

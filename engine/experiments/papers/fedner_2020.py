@@ -16,7 +16,7 @@ Beyond the paper: clients train together at first and *then alone*, each from th
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -220,12 +220,13 @@ def private(tagger: str, shared: str, scope: str, epsilon: float) -> SimulationC
     return replace(base, privacy=replace(base.privacy, noise_multiplier=_NOISE[scope][epsilon]))
 
 
-def cells() -> list[Cell]:
+@cache
+def cells() -> tuple[Cell, ...]:
     """Return all cells of all tables."""
-    return [*_table2(), *_figure3(), *_figure4(), *_figure5(), *_figure6(), *_private()]
+    return (*_table2(), *_figure3(), *_figure4(), *_figure5(), *_figure6(), *_private())
 
 
-@lru_cache(maxsize=1)
+@cache
 def published() -> dict[str, Any]:
     """Return title, authors, venue and the reported numbers of Tables 1 and 2; the figures have no numbers."""
     paper: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
