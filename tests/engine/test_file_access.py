@@ -1,6 +1,7 @@
 """Files belong to their owner: new ones, existing ones, and shared ones with their group; no process dumps core."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -84,10 +85,11 @@ def test_processes_dump_no_core():
     assert int(kinds or "0", 16) == 0
 
 
-def test_command_line_writes_for_its_owner_only(tmp_path):
+def test_command_line_writes_for_its_owner_only(tmp_path, published_index):
     """A home of an earlier version, and a shell that lets others read."""
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
+    shutil.copy(published_index, home)
     (home / "old").touch(0o644)
     command = 'umask 0 && exec "$0" -m engine budget set synthetic --epsilon 1'
     variables = os.environ | {"EPSILON_HOME": str(home), "EPSILON_STORE_URL": "", "EPSILON_DATA_DIR": ""}

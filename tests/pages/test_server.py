@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import os
+import shutil
 import subprocess
 import time
 from types import ModuleType
@@ -22,8 +23,9 @@ PUBLIC_MODULES = ("streamlit.column_config", "streamlit.components", "streamlit.
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path, published_index):
     """Yield the address of a server without sessions."""
+    shutil.copy(published_index, tmp_path)
     port = str(free_port())
     process = subprocess.Popen(
         server_command({"PORT": port, "CI": "true"}),

@@ -1,6 +1,7 @@
 """Conditions of a database server: ended connections, refused users, unreachable hosts, and concurrent writers."""
 
 import multiprocessing
+import shutil
 import subprocess
 import sys
 import threading
@@ -185,8 +186,9 @@ class TestInvalidAddress:
         with pytest.raises(StoreAddressError, match="make postgresql"):
             RunStore("postgresql://u:secret@127.0.0.1:1/d").newest(1)  # pragma: allowlist secret
 
-    def test_command_reports_it_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
+    def test_command_reports_it_in_one_line(self, postgresql_server, published_index, tmp_path, monkeypatch):
         url = make_url(postgresql_server.fresh()).set(password="secret")
+        shutil.copy(published_index, tmp_path)
         monkeypatch.setenv("EPSILON_HOME", str(tmp_path))
         monkeypatch.setenv("EPSILON_STORE_URL", url.render_as_string(hide_password=False))
         command = [sys.executable, "-m", "engine", "runs", "show", "0123456789abcdef"]
