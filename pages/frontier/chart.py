@@ -43,8 +43,8 @@ def picture(
     if published:
         figure.add_trace(_reported(published, axis))
     if top:
-        _level(figure, top.f1.mean, "not private")
-    _level(figure, floor, "marks no entity")
+        _level(figure, top.f1.mean, "not private", "top left")
+    _level(figure, floor, "marks no entity", "top right")  # private runs with large noise are on the left
     return figure.update_layout(
         **charts.plain_layout(key, height=440),
         margin={"l": 52, "r": 8, "t": 64, "b": 48},
@@ -80,12 +80,12 @@ def _reported(published: Sequence[tuple[float, float, str]], axis: EpsilonAxis) 
     )
 
 
-def _level(figure: go.Figure, f1: float, name: str) -> None:
+def _level(figure: go.Figure, f1: float, name: str, position: str) -> None:
     figure.add_hline(
         y=f1,
         line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
         annotation={"text": name, "font": {"size": 11}},
-        annotation_position="top left",
+        annotation_position=position,
     )
 
 

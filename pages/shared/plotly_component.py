@@ -66,11 +66,13 @@ function themed(layout, container) {
   };
 }
 
-// On a phone, a line of the legend has two short names or one long name, a long title of the horizontal axis has several
-// lines, and labels of parallel axes are slanted, so that they do not overlap.
+// On a phone, a line of the legend has two names if both fit, a long title of the horizontal axis has several lines, and
+// labels of parallel axes are slanted, so that they do not overlap.
 function narrowed(traces, layout) {
+  const letter = 7 * larger();  // width of a letter, in pixels
+  const across = layout.width - labelled(traces, layout, letter) - (layout.margin.r ?? 80);
   const names = traces.filter(trace => trace.showlegend !== false).map(trace => (trace.name ?? "").length);
-  const inLine = Math.max(0, ...names) > 19 ? 1 : 2;
+  const inLine = Math.max(0, ...names) * letter + 40 > across / 2 ? 1 : 2;
   const entries = Math.ceil(names.length / inLine);
   layout.legend = { ...layout.legend, entrywidth: 1 / inLine, entrywidthmode: "fraction" };
   if (layout.legend.y > 1) {  // above the chart, beside the buttons
@@ -81,14 +83,23 @@ function narrowed(traces, layout) {
     layout.height += 10 * larger() * entries;
   }
   for (const trace of traces) if (trace.type === "parcoords") trace.labelangle = -35;
-  const across = layout.width - (layout.margin.l ?? 80) - (layout.margin.r ?? 80);
-  const title = layout.xaxis?.title;
-  const lines = title?.text ? wrapped(title.text, across / (7 * larger())) : [];
+  const axis = layout.xaxis;
+  if (axis?.nticks && across < 220) layout.xaxis = { ...axis, nticks: 3 };
+  const lines = axis?.title?.text ? wrapped(axis.title.text, across / letter) : [];
   if (lines.length < 2) return;
   const more = 17 * larger() * (lines.length - 1);
-  layout.xaxis = { ...layout.xaxis, title: { ...title, text: lines.join("<br>") } };
+  layout.xaxis = { ...layout.xaxis, title: { ...axis.title, text: lines.join("<br>") } };
   layout.height += more;
   layout.margin = { ...layout.margin, b: (layout.margin.b ?? 80) + more };
+}
+
+// Estimated space for the labels of the vertical axis, in pixels: Plotly measures it only while it draws.
+function labelled(traces, layout, letter) {
+  const axis = layout.yaxis;
+  if (!axis?.automargin) return layout.margin.l ?? 80;
+  const labels = axis.ticktext ?? traces.flatMap(trace => (Array.isArray(trace.y) ? trace.y : []));
+  const lengths = labels.flatMap(label => String(label).split("<br>")).map(line => line.length);
+  return Math.max(layout.margin.l ?? 80, letter * Math.max(0, ...lengths) + 12);
 }
 
 // A text in lines of at most so many characters, where words permit.

@@ -24,7 +24,11 @@ _STYLE = """
     [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stToolbar"] { display: none !important; }
     .stMainBlockContainer { max-width: none; padding: 0; }
   }
-  @media (max-width: 640px) { .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; } }
+  @media (max-width: 640px) {
+    .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; }
+    [data-testid="stButtonGroup"] > div:last-child { flex-wrap: wrap; }
+    [data-testid="stButtonGroup"] button { padding-inline: 0.6rem; }
+  }
 """
 _OPEN_GROUP = """
   .rc-overflow > .rc-overflow-item:nth-child(%d) [data-testid="stTopNavSection"] {
