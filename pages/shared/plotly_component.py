@@ -66,8 +66,8 @@ function themed(layout, container) {
   };
 }
 
-// On a phone, a line of the legend has two names if both fit, a long title of the horizontal axis has several lines, and
-// labels of parallel axes are slanted, so that they do not overlap.
+// On a phone, a line of the legend has two names if both fit, a long title of the horizontal axis has several lines,
+// and labels of parallel axes are slanted, so that they do not overlap.
 function narrowed(traces, layout) {
   const letter = 7 * larger();  // width of a letter, in pixels
   const across = layout.width - labelled(traces, layout, letter) - (layout.margin.r ?? 80);
