@@ -269,16 +269,17 @@ class TestNoiseCheck:
         assert found.steps == run.plan.steps
         return found.faults
 
-    def test_honest_clients_pass(self) -> None:
-        for seed in range(10):
-            for federation in (
-                FederationConfig(clients=5, rounds=4),
-                FederationConfig(clients=20, rounds=2),
-                FederationConfig(clients=6, participants=2, rounds=8),
-                FederationConfig(clients=3, rounds=5, schedule="incremental"),
-                FederationConfig(clients=10, rounds=3, partition="unequal"),
-            ):
-                assert self.faults(seed=seed, federation=federation) == ()
+    @pytest.mark.repeats(after=2)
+    @pytest.mark.parametrize("seed", range(10))
+    def test_honest_clients_pass(self, seed: int) -> None:
+        for federation in (
+            FederationConfig(clients=5, rounds=4),
+            FederationConfig(clients=20, rounds=2),
+            FederationConfig(clients=6, participants=2, rounds=8),
+            FederationConfig(clients=3, rounds=5, schedule="incremental"),
+            FederationConfig(clients=10, rounds=3, partition="unequal"),
+        ):
+            assert self.faults(seed=seed, federation=federation) == ()
 
     def test_sabotage_no_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)

@@ -18,7 +18,7 @@ def correct_guesses(game: Game) -> int:
 
 @pytest.fixture(scope="module")
 def rounds() -> range:
-    return range(4)
+    return range(2)
 
 
 def test_canaries_leak_without_noise_and_less_with_noise(trained_settings, rounds):

@@ -54,7 +54,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.repeats(after=5)
+@pytest.mark.repeats(after=3)
 @pytest.mark.parametrize(("examples", "batch_size", "epochs", "sigma", "delta", "steps", "expected"), KNOWN)
 def test_epsilon_at_known_points(
     examples: int, batch_size: int, epochs: float, sigma: float, delta: float, steps: int, expected: float
@@ -85,6 +85,7 @@ def trainings(draw: st.DrawFn) -> tuple[int, int, float, int, float]:
     return examples, batch_size, sigma, max(1, min(round(spread(1, 5000)), int(36 / variance))), delta
 
 
+@pytest.mark.repeats
 @given(training=trainings())
 @settings(derandomize=True, max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 @example(training=(1000, 1, 0.5, 5000, 1e-5))

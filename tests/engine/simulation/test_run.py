@@ -302,6 +302,7 @@ def test_a_federated_run_reports_rounds_and_bytes(trained_settings):
     assert records[0].privacy.epsilon > list(simulate(SMALL, trained_settings))[-1].privacy.epsilon
 
 
+@pytest.mark.repeats(after=2)
 @pytest.mark.parametrize(
     "federation",
     [
