@@ -24,7 +24,7 @@ class RerunComparison:
     """Comparison of a rerun with the first run.
 
     Attributes:
-        identical: Whether loss, gradient norms, ε, noise check and all counts are equal.
+        identical: Whether loss, gradient norms, ε (to six digits), noise check and all counts are equal.
         f1_difference: F1 on the test set of the rerun minus that of the first run.
     """
 
@@ -63,8 +63,8 @@ def compare(first: RoundRecord | None, again: RoundRecord | None) -> RerunCompar
 def _computed(record: RoundRecord) -> RoundRecord:
     """Return the record with only its random draws and computed values.
 
-    Times, texts and the tolerances of the noise check are removed: they depend on no draw, and another version of the
-    program may word or compute them differently.
+    Times, texts, and the tolerances and numbers of comparisons of the noise check are removed, and ε keeps six digits:
+    they depend on no draw, and another version of the program may word or compute them differently.
     """
     platforms = (
         replace(platform, **_without_texts(platform.privacy, platform.noise_check)) for platform in record.platforms
@@ -76,8 +76,13 @@ def _computed(record: RoundRecord) -> RoundRecord:
 def _without_texts(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]:
     if check:
         layers = tuple(replace(layer, tolerance=0.0) for layer in check.layers)
-        check = replace(check, noise_tolerance=0.0, layers=layers)
-    return {"privacy": replace(privacy, assumptions=()), "noise_check": check}
+        check = replace(check, noise_tolerance=0.0, layers=layers, draws_compared=0, sampling_compared=0)
+    spent = {name: _six_digits(getattr(privacy, name)) for name in ("epsilon", "rdp_epsilon", "poisson_epsilon")}
+    return {"privacy": replace(privacy, assumptions=(), **spent), "noise_check": check}
+
+
+def _six_digits(epsilon: float | None) -> float | None:
+    return None if epsilon is None else float(f"{epsilon:.6g}")
 
 
 def summary(found: Iterable[Rerun]) -> str:

@@ -38,6 +38,15 @@ def test_texts_and_tolerances_are_not_compared():
         assert not compare(first, replace(first, platforms=(replace(again, noise_check=changed),))).identical
 
 
+def test_epsilon_of_another_version_may_differ_beyond_six_digits():
+    first = record(2)
+    epsilon = first.privacy.epsilon
+    older = replace(first.noise_check, draws_compared=0, sampling_compared=0)
+    again = replace(first, privacy=replace(first.privacy, epsilon=epsilon * (1 + 1e-9)), noise_check=older)
+    assert compare(first, again).identical
+    assert not compare(first, replace(first, privacy=replace(first.privacy, epsilon=epsilon * 1.0001))).identical
+
+
 def test_unfinished_runs_are_not_compared():
     assert compare(record(2), record(1)) is None
     assert compare(record(1), record(2)) is None
