@@ -16,7 +16,7 @@ from benchmarks.report import markdown
 from engine.artifact_store import ArtifactStore
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recommended_settings
-from engine.privacy.audit.applicability import CANARIES, REFERENCES
+from engine.privacy.audit.applicability import REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
 from engine.reports.numbers import epsilon_text
@@ -55,8 +55,8 @@ def main() -> None:
         if audit and audit.engine_version == engine_version(config):
             continue
         references = REFERENCES if config.seed == 0 else 0
-        command = audit_command(config, CANARIES, references)
-        audit = audits.audit(config, app.settings, CANARIES, references, command=command)
+        command = audit_command(config, None, references)
+        audit = audits.audit(config, app.settings, None, references, command=command)
         write(audit, ArtifactStore(str(app.settings.published), app.settings.published))
         sys.stderr.write(f"{audit.run_id} {config.tagger.name} seed {config.seed}\n")
 

@@ -9,7 +9,6 @@ from engine.cli.options import configurable
 from engine.cli.output import Json, Unprotected, progress_bar, write
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.privacy.audit.applicability import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
 from engine.reports.numbers import delta_text
 from engine.service import Application
@@ -29,7 +28,7 @@ def audit(
         int | None,
         typer.Option(
             help="Artificial examples, each included with probability 1/2, in one white-box and one black-box run.  "
-            "[default: 1000; gaussian: 100000]"
+            "[default: 1000 black-box; white-box: half the training sentences, 1000 to 8000; gaussian: 100000]"
         ),
     ] = None,
     references: Annotated[
@@ -59,7 +58,6 @@ def audit(
 
     service = Application.from_environment()
     config = service.queries.get(run).config if run else make(mechanism=mechanism)
-    canaries = CANARIES if canaries is None else canaries
     service.audits.charge(config, unprotected=unprotected)
     with progress_bar(quiet=as_json) as on_progress:
         result = audits.audit(

@@ -18,7 +18,7 @@ from engine.training.model import Model
 def audit(
     config: SimulationConfig,
     settings: Settings,
-    number: int = applicability.CANARIES,
+    number: int | None = None,
     references: int = 0,
     *,
     command: str,
@@ -30,7 +30,7 @@ def audit(
     Args:
         config: the configuration to audit.
         settings: where corpora, vectors and results are.
-        number: canaries in each of two runs; 0 for no canaries.
+        number: canaries in each of two runs; 0 for no canaries, None for the default numbers.
         references: shadow models for membership inference; 0 skips it.
         command: the command that repeats the audit.
         model: the attacked model; None attacks each of ``references`` + 1 new ones.
@@ -46,10 +46,10 @@ def audit(
     handle = corpora.of_run(config, settings)
     messages = _messages(config)
     parts = _parts(
-        tell, [*([1.0, 1.0] if number else []), applicability.trainings(0, references), 1.0 if messages else 0.0]
+        tell, [*([] if number == 0 else [1.0, 1.0]), applicability.trainings(0, references), 1.0 if messages else 0.0]
     )
-    white = canaries.measure(config, settings, number, kind="directions", tell=next(parts)) if number else None
-    black = canaries.measure(config, settings, number, kind="sentences", tell=next(parts)) if number else None
+    white = canaries.measure(config, settings, number, kind="directions", tell=next(parts)) if number != 0 else None
+    black = canaries.measure(config, settings, number, kind="sentences", tell=next(parts)) if number != 0 else None
     inferred, part = None, next(parts)
     if references:
         inferred = (

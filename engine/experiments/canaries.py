@@ -22,9 +22,8 @@ from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments.canary_sentences import concatenate, generate_sentences
 from engine.privacy.accounting import privacy_spent
-from engine.privacy.audit import multi_run, one_run
-from engine.privacy.audit.applicability import refuse_canaries
-from engine.privacy.audit.bound_inversion import of_noise
+from engine.privacy.audit import applicability, canary_bounds
+from engine.privacy.audit.canary_bounds import log_likelihood_ratio
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.records import CanaryAudit
@@ -37,8 +36,6 @@ from engine.training.optimisers import Optimiser
 
 LENGTH = 10.0
 """Norm of a canary's gradient before clipping, ÷ C."""
-ERROR = 0.05
-"""Probability that an attacker's highest bound on a correct run is too high, divided among that attacker's bounds."""
 
 
 class Directions:
@@ -184,7 +181,7 @@ class SentenceBackend:
 def measure(
     config: SimulationConfig,
     settings: Settings,
-    canaries: int = 1000,
+    canaries: int | None = None,
     *,
     kind: str = "directions",
     wrong: Callable[[DPSGD], None] = lambda learner: None,
@@ -195,7 +192,7 @@ def measure(
     Args:
         config: the configuration of the run.
         settings: where corpora and vectors are.
-        canaries: number of canaries.
+        canaries: number of canaries; None for the default number of this kind.
         kind: "directions" (white-box) or "sentences" (black-box).
         wrong: receives the trainer before its first step, to inject a bug in tests.
         tell: receives the stage and the share of the steps that are done; it may raise to stop.
@@ -209,8 +206,12 @@ def measure(
     """
     if kind not in KINDS:
         raise InvalidConfig(f"kind={kind!r}, expected one of {', '.join(KINDS)}")
-    refuse_canaries(config)
+    applicability.refuse_canaries(config)
     prepared = prepare(config, settings, tell=lambda stage: tell(stage, 0.0))
+    if canaries is None:
+        run = prepared.run
+        most = applicability.white_box_canaries(len(run.plan.chosen), run.weights.size)
+        canaries = most if kind == "directions" else applicability.CANARIES
     secrets = Secrets.seeded(config.seed, f"canaries {kind} {canaries} {run_id(config, prepared.corpus_checksum)}")
     plan = PrivacyPlan.from_config(config, len(prepared.run.plan.chosen) + canaries)
     attack = KINDS[kind](prepared, plan, canaries, secrets, config)
@@ -219,23 +220,21 @@ def measure(
         tell("training with canaries", step / plan.steps)
         attack.learner.step(step)
         attack.observe_step()
-    scores, members, monitor = attack.scores(), attack.members, attack.learner.monitor
-    tried = one_run.guesses_of(scores, members)
-    alone = isinstance(attack, WhiteBox)
-    drawn = plan.private and plan.sampling == "poisson"  # the bound by steps assumes Poisson sampling
-    error = ERROR / (3 if drawn and alone else 2 if drawn else 1)  # the result is the maximum of the bounds
-    rates = multi_run.errors(scores, members, error)
+    bounds = canary_bounds.of_one_run(attack.scores(), attack.members, plan, independent=isinstance(attack, WhiteBox))
+    monitor = attack.learner.monitor
     return CanaryAudit(
         kind=kind,
         claimed=privacy_spent(plan, plan.steps).epsilon,
         delta=plan.delta,
         canaries=canaries,
-        made=tried[-1].made,
-        right=tried[-1].right,
-        bound=one_run.best(tried, one_run.epsilon_bound, plan.delta, error),
-        bound_of_steps=one_run.steps_bound(tried, plan, error) if drawn else 0.0,
-        bound_of_trials=of_noise(plan, lambda curve: multi_run.ruled_out(rates, curve)) if drawn and alone else None,
+        made=bounds.guesses.made,
+        right=bounds.guesses.right,
+        bound=bounds.any,
+        bound_of_steps=bounds.of_steps,
+        bound_of_trials=bounds.of_trials,
         check_failed=monitor.verdict().failed if plan.private and monitor else None,
+        trials=bounds.trials,
+        examples=plan.examples,
     )
 
 
@@ -279,7 +278,7 @@ class WhiteBox:
 
     def observe_step(self) -> None:
         """Add the log likelihood ratio of the last release."""
-        self._scores += _likelier(self.learner.release / (self._plan.clip_norm or 1.0), self._plan)
+        self._scores += log_likelihood_ratio(self.learner.release / (self._plan.clip_norm or 1.0), self._plan)
 
     def scores(self) -> np.ndarray:
         """Return the score of each canary, higher for likely members, [m]."""
@@ -339,18 +338,3 @@ def _watch(prepared: Prepared, plan: PrivacyPlan, secrets: Secrets) -> NoiseMoni
     if not plan.private:
         return None
     return NoiseMonitor([plan], run.weights.size, layers=run.holdings[0].layers, secrets=secrets)
-
-
-def _likelier(release: np.ndarray, plan: PrivacyPlan) -> np.ndarray:
-    """Return the log likelihood ratio of a step's release with and without each canary, [m].
-
-    Args:
-        release: projection of the release on each direction, ÷ C, [m].
-        plan: noise multiplier and sampling probability.
-    """
-    if not plan.private:
-        return release
-    probability, variance = plan.sampling_probability, plan.noise_multiplier**2
-    with np.errstate(divide="ignore"):
-        ratio: np.ndarray = np.logaddexp(np.log1p(-probability), np.log(probability) + (release - 0.5) / variance)
-    return ratio

@@ -25,6 +25,9 @@ class CanaryAudit:
         bound_of_steps: The same, if the mechanism is this number of DP-SGD steps with some noise.
         bound_of_trials: The same, if canaries are also independent of each other; None where they are not.
         check_failed: Whether the noise check failed on the same run; None without noise.
+        trials: Correct guesses and guesses behind ``bound_of_trials``. None if that bound comes from error rates on
+            half of the canaries, as in older audits.
+        examples: Training sentences, canaries included; None in older audits.
     """
 
     kind: str
@@ -37,6 +40,8 @@ class CanaryAudit:
     bound_of_steps: float
     bound_of_trials: float | None
     check_failed: bool | None
+    trials: tuple[int, int] | None = None
+    examples: int | None = None
 
     @property
     def best(self) -> float:

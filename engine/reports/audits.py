@@ -1,10 +1,14 @@
 """Audit results as text and as plain fields."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from engine.config import SimulationConfig
+from engine.privacy.audit import canary_bounds, power
+from engine.privacy.audit.one_run import Guesses
+from engine.privacy.plan import PrivacyPlan
 from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit, ServerAudit
 from engine.reports.cli_command import command_line
 from engine.reports.numbers import epsilon_text
@@ -21,19 +25,72 @@ ERRS = (
 """Significance note on a bound above the claim."""
 NO_FINDING_NOTE = "This does not prove the claim: another attack, more shadow models or other canaries may be stronger."
 """Note on bounds below the claim."""
+_SMALLEST = 0.05
+"""Largest ε of which a median bound counts as none."""
 
 
-def audit_command(config: SimulationConfig, canaries: int, references: int, run: str | None = None) -> str:
+def joint_bound(config: SimulationConfig, audits: Sequence[CanaryAudit]) -> float | None:
+    """Return one lower bound on ε at 95 % confidence from the audits of several seeds by one attacker.
+
+    It is None for a single audit, for audits of different size or method, and for older audits, whose plan is not
+    known.
+
+    Args:
+        config: their configuration, with any seed.
+        audits: one audit of each seed.
+    """
+    sizes = {(audit.canaries, audit.examples, audit.claimed, audit.trials is None) for audit in audits}
+    if len(audits) < 2 or len(sizes) > 1 or audits[0].examples is None:
+        return None
+    guesses = [Guesses(audit.canaries, audit.made, audit.right) for audit in audits]
+    plan = PrivacyPlan.from_config(config, audits[0].examples)
+    return canary_bounds.of_seeds(guesses, [audit.trials for audit in audits], plan)
+
+
+def power_of(audit: CanaryAudit, seeds: int = 1) -> power.Power | None:
+    """Return the power of an audit, or of the joint bound of several seeds; None without calibration runs.
+
+    Args:
+        audit: one audit.
+        seeds: runs of the same size whose guesses share one bound.
+    """
+    method = power.GUESSES if audit.kind == "sentences" else power.COUNT if audit.trials else power.RATES
+    return power.power(audit.kind, audit.canaries, method=method, seeds=seeds)
+
+
+def power_text(found: power.Power | None) -> str:
+    """Return what an audit of this size could have contradicted, by its calibration runs."""
+    if found is None:
+        return "No calibration run is so small: the power of this audit is not known."
+    epsilons, ratios = list(found.medians), list(found.medians.values())
+    runs = "" if found.seeds == 1 else f" in each of {found.seeds} runs"
+    text = (
+        f"Calibration with {found.canaries:,} canaries{runs}: the median bound is {_listed(ratios, '.2f')} of ε at "
+        f"ε = {_listed(epsilons, 'g')}."
+    )
+    limits = [ratio * epsilon for epsilon, ratio in found.medians.items()]
+    if max(limits) < _SMALLEST:
+        return f"{text} So this audit could hardly have contradicted any claim."
+    return f"{text} So half of such audits contradict a claim below {_listed(limits, '.2g')}, if that is the true ε."
+
+
+def _listed(values: Sequence[float], form: str) -> str:
+    *others, last = (f"{value:{form}}" for value in values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def audit_command(config: SimulationConfig, canaries: int | None, references: int, run: str | None = None) -> str:
     """Return the command that repeats an audit.
 
     Args:
         config: configuration of the attacked run.
-        canaries: number of canaries.
+        canaries: number of canaries; None for the default numbers.
         references: number of shadow models.
         run: id of the attacked run, where its model was saved.
     """
     first = f"python -m engine audit --run {run}" if run else command_line(config, "audit")
-    return f"{first} --canaries {canaries} --references {references}"
+    number = "" if canaries is None else f" --canaries {canaries}"
+    return f"{first}{number} --references {references}"
 
 
 def audit_fields(audit: Audit) -> dict[str, Any]:
@@ -70,7 +127,8 @@ def _canary_text(audit: CanaryAudit) -> str:
     attacker = KINDS[audit.kind]
     return (
         f"{attacker[0].upper()}{attacker[1:]}: claimed ε = {epsilon_text(audit.claimed)}; lower bound on ε at 95 % "
-        f"confidence: {audit.best:.3g} ({audit.right:,} correct guesses on {audit.canaries:,} canaries)"
+        f"confidence: {audit.best:.3g} ({audit.right:,} correct guesses on {audit.canaries:,} canaries). "
+        f"{power_text(power_of(audit))}"
     )
 
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from engine.privacy.audit.membership import allowed
 from engine.records import RATES, SHOWN, MembershipAudit
 from engine.reports.numbers import epsilon_text
-from pages.audit.groups import Group, mean
+from pages.audit.groups import Group
 from pages.shared import palette
 from pages.shared.charts import plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
@@ -24,7 +24,9 @@ _LEGEND_ABOVE = {
 
 
 def claims(groups: Sequence[Group], key: str) -> go.Figure:
-    """Draw a row for each group: its claimed ε, and the mean lower bounds of white-box and black-box attackers.
+    """Draw a row for each group: its claimed ε, and the lower bounds of white-box and black-box attackers.
+
+    With several seeds, the lower bound is the joint one, else the mean.
 
     Args:
         groups: The groups, from top to bottom.
@@ -34,7 +36,7 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
     names = [group.title for group in groups]
     figure = go.Figure()
     for group, name in zip(groups, names, strict=True):
-        best = max((mean(audits) or 0.0 for audits in (group.white, group.black)), default=0.0)
+        best = max((group.bound(audits) or 0.0 for audits in (group.white, group.black)), default=0.0)
         figure.add_scatter(
             x=[axis.position(best), axis.position(group.claimed)],
             y=[name, name],
@@ -45,8 +47,8 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
         )
     rows = (
         ("claimed", palette.PRIVATE, "diamond", [group.claimed for group in groups]),
-        ("white-box attacker", palette.RECALL, "circle", [mean(group.white) for group in groups]),
-        ("black-box attacker", palette.PRECISION, "square", [mean(group.black) for group in groups]),
+        ("white-box attacker", palette.RECALL, "circle", [group.bound(group.white) for group in groups]),
+        ("black-box attacker", palette.PRECISION, "square", [group.bound(group.black) for group in groups]),
     )
     for name, colour, symbol, values in rows:
         points = [(value, row) for value, row in zip(values, names, strict=True) if value is not None]

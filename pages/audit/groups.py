@@ -1,12 +1,13 @@
 """Audits of one configuration, grouped over seeds. Without Streamlit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from engine.config import SimulationConfig
 from engine.experiments import recommended_settings
 from engine.records import Audit, CanaryAudit, MembershipAudit, ServerAudit
+from engine.reports.audits import joint_bound
 from engine.reports.numbers import epsilon_text
 from pages.shared import titles
 
@@ -57,6 +58,20 @@ class Group:
         return next(
             ((audit.server, audit.config.privacy.noise_multiplier) for audit in self.audits if audit.server), None
         )
+
+    def joint(self, audits: Sequence[CanaryAudit]) -> float | None:
+        """Return the joint lower bound of one attacker over the seeds; None where there is none."""
+        return joint_bound(self.config, audits)
+
+    def bound(self, audits: Sequence[CanaryAudit]) -> float | None:
+        """Return the joint lower bound of one attacker, else the mean of the bounds; None without audits."""
+        joint = self.joint(audits)
+        return mean(audits) if joint is None else joint
+
+    @property
+    def jointly_contradicted(self) -> bool:
+        """Whether the joint lower bound of an attacker exceeds the claimed ε."""
+        return any((self.joint(audits) or 0.0) > self.claimed for audits in (self.white, self.black))
 
     @property
     def contradicted(self) -> list[CanaryAudit]:

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.privacy.audit import applicability
 from engine.privacy.audit.one_run import Guesses, epsilon_bound
 from engine.records import SHOWN, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
-from engine.reports.audits import ERRS, measured, server_text
+from engine.reports.audits import ERRS, KINDS, measured, power_of, power_text, server_text
 from engine.reports.numbers import epsilon_text
-from pages.audit.groups import Group, mean
+from pages.audit.groups import Group
 from pages.shared.messages import duration
 
 NO_AUDIT = "An audit retrains a configuration with canaries, attacks the model, and measures a lower bound on ε."
@@ -43,13 +44,16 @@ def answer(group: Group) -> str:
             f"{group.title}: the lower bound exceeds the claimed ε in {len(group.contradicted):,} of "
             f"{len(group.white) + len(group.black):,} runs with canaries. {ERRS}"
         )
+    if group.jointly_contradicted:
+        return f"{group.title}: the joint lower bound over {len(group.audits):,} seeds exceeds the claimed ε. {ERRS}"
     bounds = [
-        f"{_bound(audits)} ({attacker} attacker)"
+        f"{_bound(group.bound(audits) or 0.0)} ({attacker} attacker)"
         for attacker, audits in (("white-box", group.white), ("black-box", group.black))
         if audits
     ]
     seeds = max(len(group.white), len(group.black))
-    means = f", means over {seeds:,} seeds" if seeds > 1 else ""
+    joint = all(group.joint(audits) is not None for audits in (group.white, group.black) if audits)
+    means = f", {'jointly' if joint else 'means'} over {seeds:,} seeds" if seeds > 1 else ""
     parts = [f"{group.title} claimed."]
     if bounds:
         parts = [f"{group.title} claimed. Measured lower bounds on ε{means}: {', '.join(bounds)}."]
@@ -69,15 +73,20 @@ def members(audit: MembershipAudit) -> str:
     )
 
 
-def cost(seconds: float | None, canaries: int, references: int) -> str:
+def cost(seconds: float | None, canaries: int | None, references: int) -> str:
     """Return a sentence on the models that an audit trains, and on its duration.
 
     Args:
         seconds: Estimated duration in seconds; None if unknown.
-        canaries: Number of canaries.
+        canaries: Number of canaries; None for the default numbers.
         references: Number of shadow models.
     """
-    models = [f"two models with {canaries:,} canaries among their sentences"] if canaries else []
+    numbers = (
+        f"{applicability.CANARIES:,} canaries (black-box) and up to {applicability.WHITE_BOX_CANARIES:,} (white-box)"
+        if canaries is None
+        else f"{canaries:,} canaries"
+    )
+    models = [] if canaries == 0 else [f"two models with {numbers} among their sentences"]
     models += [f"{references + 1:,} models on half of the sentences each"] if references else []
     about = f" It takes about {duration(seconds)}; you can leave the page." if seconds else ""
     return f"An audit trains {' and '.join(models)}. It then deletes these models.{about}"
@@ -144,6 +153,7 @@ def runs(group: Group) -> list[dict[str, Any]]:
             "bound, any mechanism": result.bound,
             "bound, DP-SGD steps": result.bound_of_steps,
             "bound, independent canaries": result.bound_of_trials,
+            "power: median bound ÷ ε": _medians(result),
             "noise check": {None: "–", False: "✓ passed", True: "✗ failed"}[result.check_failed],
             "result": "✗ exceeds the claim" if result.contradicted else "✓ not contradicted",
         }
@@ -153,11 +163,25 @@ def runs(group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def _bound(audits: Sequence[CanaryAudit]) -> str:
-    bound = mean(audits) or 0.0
+def power(group: Group) -> list[str]:
+    """Return a sentence for each attacker on what the audits of a group could have contradicted."""
+    lines = []
+    for audits in filter(None, (group.white, group.black)):
+        seeds = 1 if group.joint(audits) is None else len(audits)
+        attacker = KINDS[audits[0].kind]
+        lines.append(f"{attacker[0].upper()}{attacker[1:]}: {power_text(power_of(audits[0], seeds))}")
+    return lines
+
+
+def _bound(bound: float) -> str:
     if bound < _SMALLEST_BOUND:
         return f"less than {_SMALLEST_BOUND:g}"
     return epsilon_text(bound)
+
+
+def _medians(audit: CanaryAudit) -> str:
+    found = power_of(audit)
+    return " · ".join(f"{ratio:.2f}" for ratio in found.medians.values()) if found else "not measured"
 
 
 _ASSUMPTIONS = {

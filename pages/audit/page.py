@@ -41,13 +41,16 @@ show(charts.claims(of_corpus, key=f"claims-{group.config.corpus}"), key="claims"
 st.caption(
     "The proof gives an upper bound on ε (diamond). An attack gives a lower bound, with 95 % confidence for each "
     "attacker and seed. If a lower bound lies right of the diamond, the claim is contradicted at 95 % confidence. With "
-    "several seeds, a marker shows the mean of their bounds, which is no 95 % bound itself. The table *Runs with "
-    "canaries* has the bound of each seed. The claimed ε is that of the training with canaries. These are further "
-    "sentences, so it is slightly smaller than the ε of the audited run."
+    "several seeds, a marker shows their joint bound at 95 %. Older audits have none; there it shows the "
+    "mean of their bounds, which is no 95 % bound itself. The table *Runs with canaries* has the bound of each "
+    "seed. The claimed ε is that of the training with canaries. These are further sentences, so it is smaller than the "
+    "ε of the audited run."
     + messages.ceiling(of_corpus)
     + (f" [Assumptions of the claimed ε]({assumptions})." if assumptions else "")
 )
 seeded_noise_notice.caption()
+if powers := messages.power(group):
+    st.markdown("\n".join(["**Power of this audit**", "", *(f"- {line}" for line in powers)]))
 if inferred := group.membership:
     st.markdown("#### Membership inference")
     st.markdown(messages.members(inferred))
@@ -87,7 +90,8 @@ if rows := messages.runs(group):
         tables.show(rows)
         st.caption(
             "Each *bound* is a lower bound on ε with 95 % confidence. It is valid for *any mechanism*, only for "
-            "*DP-SGD steps*, or only if the *canaries* are also *independent* of each other."
+            "*DP-SGD steps*, or only if the *canaries* are also *independent* of each other. *Power* is the median "
+            "bound ÷ ε in calibration runs of this size with ε = 1, 3 and 8."
         )
 st.markdown(messages.LIMITS)
 calibration.show(app)

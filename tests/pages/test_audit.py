@@ -69,6 +69,37 @@ def test_answer_has_claimed_and_measured_epsilon():
     assert members.endswith("10 of 1,000 non-members.")
 
 
+def with_joint_bound(seed: int, right: int = 8800) -> Audit:
+    """Return an audit that has what a joint bound over seeds needs."""
+    white = replace(WHITE, canaries=20_000, made=20_000, right=9800, trials=(right, 18_000), examples=34_041)
+    return made_up(seed, white=white, black=None)
+
+
+def test_seeds_have_one_joint_bound():
+    (group,) = groups({audit.run_id: audit for audit in (with_joint_bound(0, 12_000), with_joint_bound(1, 12_000))})
+    (alone,) = groups({"a": with_joint_bound(0)})
+    assert alone.joint(alone.white) is None
+    assert group.bound(group.white) == group.joint(group.white) > 0
+    assert "jointly over 2 seeds" in messages.answer(replace(group, audits=group.audits)) or group.jointly_contradicted
+    assert groups({"a": made_up(0), "b": made_up(1)})[0].joint([WHITE, WHITE]) is None
+
+
+def test_joint_bound_above_the_claim_contradicts_it():
+    audits_of_seeds = [with_joint_bound(seed, 15_000) for seed in (0, 1)]
+    (group,) = groups({audit.run_id: audit for audit in audits_of_seeds})
+    assert not group.contradicted
+    assert group.jointly_contradicted
+    assert "joint lower bound over 2 seeds exceeds" in messages.answer(group)
+
+
+def test_power_is_stated_for_each_attacker():
+    group = groups({"a": made_up(0, white=replace(WHITE, canaries=1000), black=None)})[0]
+    (line,) = messages.power(group)
+    assert line.startswith("White-box attacker")
+    assert "half of such audits contradict a claim below" in line
+    assert messages.runs(group)[0]["power: median bound ÷ ε"].count("·") == 2
+
+
 def test_server_readings_have_their_noise():
     (group,) = groups({audit.run_id: audit for audit in (made_up(1), made_up(0))})
     server, sigma = group.server

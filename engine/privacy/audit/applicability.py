@@ -4,7 +4,9 @@ from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 
 CANARIES, REFERENCES = 1000, 32
-"""Default number of canaries and of shadow (reference) models of an audit."""
+"""Default number of black-box canaries and of shadow (reference) models of an audit."""
+WHITE_BOX_CANARIES = 8000
+"""Largest default number of white-box canaries: they cost hardly any time, and their number gives power."""
 
 
 def refuse_canaries(config: SimulationConfig) -> None:
@@ -22,8 +24,20 @@ def refuse_inference(config: SimulationConfig) -> None:
         raise InvalidConfig(f"platforms={len(config.platforms)}, expected none: each would need its own shadow models")
 
 
-def usual(config: SimulationConfig) -> tuple[int, int]:
-    """Return the default numbers of canaries and shadow models for this configuration.
+def white_box_canaries(sentences: int, weights: int) -> int:
+    """Return the default number of white-box canaries: half as many as training sentences, 1,000 to 8,000.
+
+    More would lower the sampling probability, and with it the ε of the audited training, much below that of the run.
+
+    Args:
+        sentences: number of training sentences.
+        weights: number of weights; each canary needs one.
+    """
+    return min(weights, max(CANARIES, min(WHITE_BOX_CANARIES, sentences // 2)))
+
+
+def usual(config: SimulationConfig) -> tuple[int | None, int]:
+    """Return the numbers of canaries and shadow models of a usual audit; None for the default number of canaries.
 
     Raises InvalidConfig if neither attack is available.
     """
@@ -32,12 +46,12 @@ def usual(config: SimulationConfig) -> tuple[int, int]:
         refuse_canaries(config)
     except InvalidConfig:
         return 0, REFERENCES
-    return CANARIES, REFERENCES
+    return None, REFERENCES
 
 
-def trainings(canaries: int, references: int) -> float:
+def trainings(canaries: int | None, references: int) -> float:
     """Return the number of whole trainings that an audit needs.
 
     It trains once with each type of canary, and shadow models on half of the sentences each.
     """
-    return (2.0 if canaries else 0.0) + ((references + 1) / 2 if references else 0.0)
+    return (0.0 if canaries == 0 else 2.0) + ((references + 1) / 2 if references else 0.0)

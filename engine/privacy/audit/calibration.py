@@ -8,9 +8,11 @@ from scipy.optimize import brentq
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.audit import multi_run
-from engine.privacy.audit.bound_inversion import of_gaussians
-from engine.privacy.audit.one_run import best, epsilon_bound, gaussian_bound, guesses_of
+from engine.privacy.audit.bound_inversion import of_gaussians, of_noise
+from engine.privacy.audit.canary_bounds import ERROR, log_likelihood_ratio
+from engine.privacy.audit.one_run import best, epsilon_bound, gaussian_bound, guesses_of, steps_bound
 from engine.privacy.audit.tradeoff_functions import delta_of_gaussian
+from engine.privacy.plan import PrivacyPlan
 
 _LARGEST = 50.0
 
@@ -108,3 +110,36 @@ def sigma(epsilon: float, delta: float) -> float:
 def epsilon_at(epsilon: float, delta: float, *, noise: float) -> float:
     """Return ε at δ if a Gaussian mechanism with this ε has only the share ``noise`` of its noise."""
     return gaussian_epsilon(1 / (noise * sigma(epsilon, delta)), delta)
+
+
+def dp_sgd_steps(plan: PrivacyPlan, canaries: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of canaries in correct DP-SGD steps, and which of them were in.
+
+    Only the canaries are simulated: a white-box attacker subtracts the sum of the sentences from each release. Each
+    canary has its own direction, so its projection of a release depends on no other canary.
+
+    Args:
+        plan: The plan of the steps, canaries included.
+        canaries: Number of canaries.
+        random: Source of memberships, samples and noise.
+    """
+    members, scores = random.random(canaries) < 0.5, np.zeros(canaries)
+    for _ in range(plan.steps):
+        sampled = members & (random.random(canaries) < plan.sampling_probability)
+        release = sampled + plan.noise_multiplier * random.standard_normal(canaries)
+        scores += log_likelihood_ratio(release, plan)
+    return scores, members
+
+
+def error_rate_bound(scores: np.ndarray, members: np.ndarray, plan: PrivacyPlan) -> float:
+    """Return the highest bound of a white-box attacker by the rules of older audits.
+
+    Three bounds share the error equally, and that of independent canaries uses error rates.
+    """
+    tried, error = guesses_of(scores, members), ERROR / 3
+    rates = multi_run.errors(scores, members, error)
+    return max(
+        best(tried, epsilon_bound, plan.delta, error),
+        steps_bound(tried, plan, error),
+        of_noise(plan, lambda curve: multi_run.ruled_out(rates, curve)),
+    )

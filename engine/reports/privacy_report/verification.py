@@ -3,7 +3,7 @@
 from engine.privacy.assumptions import TITLES
 from engine.records import CanaryAudit
 from engine.reports.assumptions import ledger_epsilon
-from engine.reports.audits import CONTRADICTED, ERRS, KINDS, audit_command, membership_text
+from engine.reports.audits import CONTRADICTED, ERRS, KINDS, audit_command, membership_text, power_of, power_text
 from engine.reports.document.model import Block, Code, Paragraph, Points, Section, Table
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import epsilon_text
@@ -57,7 +57,11 @@ def checked(evidence: Evidence) -> Section:
     ]
     if check.faults:
         blocks.append(Points(check.faults))
-    blocks.append(Table("Measured and planned values", ("Quantity", "Measured", "Planned"), tuple(check_rows(check))))
+    blocks.append(
+        Table(
+            "Measured and planned values", ("Quantity", "Measured", "Planned"), tuple(check_rows(check, samples=False))
+        )
+    )
     blocks += [Paragraph(text) for text in filter(None, [looked_less(check)])]
     return Section(title, (*blocks, Paragraph("Limits of this check:"), Points(tuple(blind_spots(check)))))
 
@@ -74,22 +78,31 @@ def attacks(evidence: Evidence) -> Section:
         )
     ]
     if evidence.attacks:
-        heads = ("Attacker", "Claimed ε", "Canaries", "Correct guesses", "Lower bound on ε (95\u00a0%)")
+        heads = ("Attacker", "Claimed ε", "Canaries", "Correct guesses", "Lower bound on ε (95\u00a0%)", "Power")
         blocks.append(Table("Canaries in one run", heads, tuple(map(_canary_row, evidence.attacks))))
     if audit.membership:
         blocks.append(Paragraph(membership_text(audit.membership) + "."))
     conclusion = (
         f"{CONTRADICTED} {ERRS} If a repeated measurement confirms it, the claimed ε is wrong or the program is faulty."
         if evidence.contradicted
-        else "No measurement contradicts the claimed ε. This does not prove the claim: another attack may be stronger."
+        else f"No measurement contradicts the claimed ε. {_could(evidence)} This does not prove the claim: another "
+        "attack may be stronger."
     )
     blocks += [Paragraph(conclusion, warning=evidence.contradicted), Code("Command to repeat the audit", audit.command)]
     return Section(title, tuple(blocks))
 
 
+def _could(evidence: Evidence) -> str:
+    """Return what the measurements could have contradicted."""
+    if not evidence.attacks:
+        return "Membership inference gives no bound on ε, so it could have contradicted no claim."
+    return "The column “Power” states which claims such a measurement could have contradicted."
+
+
 def _canary_row(audit: CanaryAudit) -> tuple[str, ...]:
     right = f"{audit.right:,} of {audit.made:,}"
-    return KINDS[audit.kind], epsilon_text(audit.claimed), f"{audit.canaries:,}", right, f"{audit.best:.3g}"
+    cells = KINDS[audit.kind], epsilon_text(audit.claimed), f"{audit.canaries:,}", right, f"{audit.best:.3g}"
+    return *cells, power_text(power_of(audit))
 
 
 def _how_to_attack(evidence: Evidence) -> list[Block]:
@@ -101,7 +114,7 @@ def _how_to_attack(evidence: Evidence) -> list[Block]:
             )
         ]
     return [
-        Code("Command to measure attacks; the next report includes the result", audit_command(config, 1000, 32, run))
+        Code("Command to measure attacks; the next report includes the result", audit_command(config, None, 32, run))
     ]
 
 

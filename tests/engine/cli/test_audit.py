@@ -17,7 +17,7 @@ def fake_audit(config, settings, number, references, *, command, model, tell):
     """Return a made-up audit of this configuration, with the requested attacks."""
     run_id = Application(settings).queries.identity(config)
     audit = replace(AUDIT, run_id=run_id, config=config, command=command, server=None)
-    canaries = {"white": CLAIMED, "black": replace(CLAIMED, kind="sentences")} if number else {"white": None}
+    canaries = {"white": CLAIMED, "black": replace(CLAIMED, kind="sentences")} if number != 0 else {"white": None}
     return replace(audit, **canaries, membership=replace(MEMBERSHIP, references=references) if references else None)
 
 
@@ -72,7 +72,7 @@ def test_audit_prints_whether_the_claim_is_contradicted(shell, service):
     assert "not contradicted" in out
     assert "claimed ε = 2" in out
     config, _, canaries, references = service.audit.call_args.args
-    assert (canaries, references, config.privacy.private) == (1000, 0, True)
+    assert (canaries, references, config.privacy.private) == (None, 0, True)
 
 
 def test_audit_that_contradicts_its_claim_is_exit_code_1(shell, service):

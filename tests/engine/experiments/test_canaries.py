@@ -13,6 +13,8 @@ from engine.errors import InvalidConfig
 from engine.experiments import canaries, canary_sentences
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
 from engine.privacy.accounting import gaussian_epsilon
+from engine.privacy.audit import applicability, calibration, multi_run
+from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from engine.simulation.setup import prepare
 from engine.training.dpsgd import DPSGD
@@ -85,6 +87,11 @@ def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -
     assert found.bound_of_trials <= found.claimed
     assert found.bound <= found.claimed
     assert found.made == found.canaries == CANARIES
+    plan = PrivacyPlan.from_config(SimulationConfig.from_flat(SETTING), found.examples)
+    simulated = multi_run.correct(*calibration.dp_sgd_steps(plan, CANARIES, np.random.default_rng(seed)))
+    right, made = found.trials
+    assert made == simulated[1]
+    assert abs(right - simulated[0]) < 4 * np.sqrt(made / 2), "the calibration has the training's power"
 
 
 @pytest.mark.repeats(after=1)
@@ -178,6 +185,14 @@ def test_canaries_support_taggers_with_several_layers(kind: str) -> None:
     """There are so many canaries that some steps sample canaries only."""
     small = {"tagger": "bilstm-tddl", "hidden_size": 4, "window": 0, "data_fraction": 0.01, "batch_size": 4}
     assert measured(number=300, kind=kind, **small).canaries == 300
+
+
+def test_default_number_of_white_box_canaries_is_in_the_thousands() -> None:
+    """It is limited by the sentences, whose sampling probability canaries lower, and by the weights."""
+    assert applicability.white_box_canaries(14_041, 40_000) == 7020
+    assert applicability.white_box_canaries(10**6, 40_000) == 8000
+    assert applicability.white_box_canaries(300, 40_000) == 1000
+    assert applicability.white_box_canaries(14_041, 500) == 500
 
 
 def test_unknown_kind_is_refused() -> None:

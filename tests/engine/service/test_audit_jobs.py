@@ -19,6 +19,7 @@ def app(trained_settings, monkeypatch):
     """Return an application whose runs wait until a test computes them, with small audits."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     monkeypatch.setattr(applicability, "CANARIES", 40)
+    monkeypatch.setattr(applicability, "WHITE_BOX_CANARIES", 60)
     monkeypatch.setattr(applicability, "REFERENCES", 3)
     made = Application(trained_settings)
     yield made
@@ -41,8 +42,8 @@ def test_audit_leaves_the_run_unchanged(app):
     compute(queued.run_id, app.settings, "here")
     assert app.audits.status(run.run_id).state == RunState.DONE
     found = app.audits.all()[run.run_id]
-    assert (found.white.canaries, found.black.canaries, found.membership.references) == (40, 40, 3)
-    assert found.command == f"python -m engine audit --run {run.run_id} --canaries 40 --references 3"
+    assert (found.white.canaries, found.black.canaries, found.membership.references) == (60, 40, 3)
+    assert found.command == f"python -m engine audit --run {run.run_id} --references 3"
     assert app.queries.get(run.run_id) == run
     assert [each.run.run_id for each in app.queries.overview()] == [run.run_id]
     kinds = {each.run.kind: each.run for each in app.queries.overview(repeats=True)}

@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
-from dp_accounting import pld
+from dp_accounting import dp_event, pld
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
-from engine.privacy.audit.tradeoff_functions import delta_of_gaussian, gaussian, of_pairs
+from engine.privacy.audit.tradeoff_functions import (
+    delta_of_gaussian,
+    gaussian,
+    most_right,
+    of_pairs,
+    of_steps,
+)
 
 MU = st.floats(0.05, 6)
 ALPHAS = np.concatenate([np.logspace(-9, -1, 60), np.linspace(0.1, 0.9, 81), 1 - np.logspace(-9, -1, 60)])
@@ -59,3 +66,19 @@ def test_zero_epsilon_gives_diagonal_curve():
     curve = of_pairs([(0.0, 0.0)])
     assert [curve(alpha) for alpha in (0.0, 0.3, 1.0)] == pytest.approx([1, 0.7, 0])
     assert delta_of_gaussian(1.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.26, 1.6, 5.0])
+def test_most_right_of_a_gaussian_mechanism_equals_its_closed_form(mu):
+    assert most_right(gaussian(mu)) == pytest.approx(norm.cdf(mu / 2), abs=1e-12)
+
+
+@pytest.mark.parametrize(("probability", "sigma", "steps"), [(0.07, 1.5, 50), (1.0, 3.0, 1), (0.2, 0.6, 5)])
+def test_most_right_of_steps_follows_from_their_delta_at_epsilon_zero(probability, sigma, steps):
+    """δ(0) is the total variation distance, by which the two sums of right guesses differ at most."""
+    event = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(sigma))
+    accountant = pld.PLDAccountant()
+    accountant.compose(event, steps)
+    assert most_right(of_steps(probability, sigma, steps)) == pytest.approx(
+        (1 + accountant.get_delta(0.0)) / 2, abs=1e-4
+    )
