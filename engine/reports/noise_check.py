@@ -36,9 +36,14 @@ def check_lines(check: NoiseCheck) -> list[str]:
     return [*lines, "Limits of the check:", *(f"  {sentence}" for sentence in blind_spots(check))]
 
 
-def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
-    """Return quantity, measured value and planned value of each row."""
-    return [*_noise_rows(check), *_sum_rows(check), *_sample_rows(check)]
+def check_rows(check: NoiseCheck, *, samples: bool = True) -> list[tuple[str, str, str]]:
+    """Return quantity, measured value and planned value of each row.
+
+    Args:
+        check: the noise check.
+        samples: whether values that are computed from the samples are shown; they depend on who was sampled.
+    """
+    return [*_noise_rows(check), *_sum_rows(check), *_sample_rows(check, withheld=check.withheld or not samples)]
 
 
 def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
@@ -81,14 +86,14 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _sample_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
+def _sample_rows(check: NoiseCheck, *, withheld: bool) -> list[tuple[str, str, str]]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
     name = "Sentences per step" if check.unit == "sentence" else "Clients per round"
-    measured = WITHHELD if check.withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
+    measured = WITHHELD if withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
     rows = [(name, measured, f"{check.batch_planned:.4g}{spread}")]
     if check.sampling_compared:
         name = f"Sampled and other {check.unit}s that equal the draws of the steps' keys"
-        rows.append((name, WITHHELD if check.withheld else f"{check.sampling_compared:,} compared", ""))
+        rows.append((name, WITHHELD if withheld else f"{check.sampling_compared:,} compared", ""))
     return rows
 
 

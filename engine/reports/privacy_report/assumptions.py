@@ -125,16 +125,8 @@ def _sampling(evidence: Evidence) -> Assumption:
     name = "Each step samples independently with the same probability (Poisson sampling)"
     if check is None or check.batch_std_planned is None:
         return _of(check, False, "The batch sizes were not compared with those of Poisson sampling.", name)
-    if check.withheld:
-        how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
-        why = f"The sizes of the samples were compared with those of Poisson sampling. {how} {_KEPT_BACK}"
-        return _of(check, bool(check.sampling_compared), why, name)
-    what = "Sentences per step" if check.unit == "sentence" else "Clients per round"
-    why = (
-        f"{what} (mean ± standard deviation): {check.batch_mean:.4g} ± {check.batch_std:.3g}, planned "
-        f"{check.batch_planned:.4g} ± {check.batch_std_planned:.3g}. "
-    )
-    why += _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
+    how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
+    why = f"The sizes of the samples were compared with those of Poisson sampling. {how} {_KEPT_BACK}"
     return _of(check, bool(check.sampling_compared), why, name)
 
 
@@ -232,11 +224,18 @@ def _clients(evidence: Evidence) -> list[Assumption]:
 
 def _secret(evidence: Evidence) -> Assumption:
     why = (
-        f"{evidence.shown} The identity of the run and the checksum of its corpus, also in this report, depend on each "
-        "sentence. The sampled batches must also stay secret. Sentences of the validation set and the test set are not "
-        "protected."
+        f"{uncovered(evidence)} The sampled batches must also stay secret. Sentences of the validation set and the "
+        "test set are not protected."
     )
     return Assumption("Only the trained weights are released", Held.NOT, why)
+
+
+def uncovered(evidence: Evidence) -> str:
+    """Return the sentences on results of this run that depend on the training sentences and that no ε covers."""
+    return (
+        f"{evidence.shown} The identity of the run and the checksum of its corpus, also in this report, depend on each "
+        "sentence."
+    )
 
 
 def _searches(evidence: Evidence) -> Assumption:

@@ -129,8 +129,10 @@ class Evidence:
 
     @property
     def check(self) -> NoiseCheck | None:
-        """The noise check."""
-        return self.last.noise_check
+        """The noise check; under secret noise without values that are computed from samples and noise."""
+        check = self.last.noise_check
+        secret = self.run.config.privacy.noise_source == "system"
+        return check.without_private_values() if check and secret and not check.withheld else check
 
     @property
     def verdict(self) -> Verdict:
@@ -174,6 +176,11 @@ class Evidence:
     def attacks(self) -> tuple[CanaryAudit, ...]:
         """The canary audits of this configuration."""
         return tuple(filter(None, (self.audit.white, self.audit.black))) if self.audit else ()
+
+    @property
+    def recipient(self) -> CanaryAudit | None:
+        """The audit by an attacker who has what is released, the trained model; None where it was not measured."""
+        return self.audit.black if self.audit else None
 
     @property
     def bound(self) -> float | None:

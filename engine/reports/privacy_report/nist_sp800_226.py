@@ -9,6 +9,7 @@ was available, so the final edition may raise more points.
 from dataclasses import dataclass
 
 from engine.records import NoiseCheck
+from engine.reports.audits import power_of, power_text
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.assumptions import (
     COMPOSITION,
@@ -19,6 +20,7 @@ from engine.reports.privacy_report.assumptions import (
     nothing,
     others_text,
     rows,
+    uncovered,
 )
 from engine.reports.privacy_report.evidence import Evidence
 from engine.reports.privacy_report.summary import trusted_text
@@ -70,7 +72,8 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
             "2.2",
             "Is ε stated for the entire release, and how large is it?",
             both if evidence.promises else Held.NOT,
-            f"ε = {epsilon_text(privacy.epsilon)}, composed over all steps. The summary classifies its size."
+            f"ε = {epsilon_text(privacy.epsilon)}, composed over all steps. It covers {_released(evidence)} and no "
+            "other result: see 2.6. The summary classifies its size."
             if evidence.promises
             else nothing(evidence),
         ),
@@ -120,7 +123,8 @@ def _person(evidence: Evidence) -> Answer:
 
 
 def _releases(evidence: Evidence) -> str:
-    return f"{evidence.shown} {others_text(evidence)}"
+    """Return the other results from the same data, which ε does not cover."""
+    return f"No. {uncovered(evidence)} {others_text(evidence)}"
 
 
 def _algorithm(evidence: Evidence) -> list[Answer]:
@@ -171,9 +175,16 @@ def _memory(evidence: Evidence) -> Answer:
     question = "Is the leakage of training data from the model measured?"
     if evidence.audit is None:
         return Answer("3.5", question, Held.NOT, "Not measured. “Measured attacks” gives the command to measure it.")
-    why = "Attacks on runs with the same settings are listed under “Measured attacks”."
-    if evidence.bound is not None:
-        why = f"ε is at least {evidence.bound:.3g} (95 % confidence). {why}"
+    listed = "Attacks on runs with the same settings are listed under “Measured attacks”."
+    found = evidence.recipient
+    if found is None:
+        measured = "Membership inference was measured" if evidence.audit.membership else "It was not measured"
+        why = f"{measured}, without a bound on ε from the model alone. {listed}"
+        return Answer("3.5", question, Held.CHECKED if evidence.audit.membership else Held.NOT, why)
+    why = (
+        f"Attacker who has the model: ε is at least {found.best:.3g} (95\u00a0% confidence). "
+        f"{power_text(power_of(found))} {listed}"
+    )
     return Answer("3.5", question, Held.NOT if evidence.contradicted else Held.CHECKED, why)
 
 
@@ -186,8 +197,11 @@ def _deployment(evidence: Evidence) -> list[Answer]:
         Answer(
             "4.1",
             "Is there a single release, or are queries answered repeatedly?",
-            _claim(evidence, Held.CLAIMED),
-            "A single release: the trained weights. Later predictions have no further privacy cost (post-processing).",
+            Held.NOT,
+            f"Not a single release. ε covers {_released(evidence)}; later predictions have no further privacy cost "
+            "(post-processing). ε does not cover the other results under 2.6."
+            if evidence.promises
+            else nothing(evidence),
         ),
         Answer(
             "4.2",
@@ -199,7 +213,7 @@ def _deployment(evidence: Evidence) -> list[Answer]:
             "4.3",
             "Was the implementation of the mechanism tested?",
             _audited(evidence.check, evidence),
-            _audit_text(evidence.check),
+            " ".join(filter(None, [_audit_text(evidence.check), _steps_text(evidence)])),
         ),
         Answer("4.3", "Are the random numbers secret?", source.held, source.why),
         Answer("4.3", "Does the guarantee account for floating-point arithmetic?", floating.held, floating.why),
@@ -223,6 +237,21 @@ def _audited(check: NoiseCheck | None, evidence: Evidence) -> Held:
     if check is None or check.failed:
         return Held.NOT
     return _claim(evidence, Held.CHECKED if check.passed else Held.CLAIMED)
+
+
+def _released(evidence: Evidence) -> str:
+    return "the shared layers" if evidence.shared_alone else "the trained weights"
+
+
+def _steps_text(evidence: Evidence) -> str:
+    """Return the bound of the attacker who reads every step; empty where it was not measured."""
+    found = evidence.audit.white if evidence.audit else None
+    if found is None:
+        return ""
+    return (
+        f"Attacker who reads every step: ε is at least {found.best:.3g} (95\u00a0% confidence). "
+        f"{power_text(power_of(found))}"
+    )
 
 
 def _audit_text(check: NoiseCheck | None) -> str:

@@ -13,6 +13,8 @@ from engine.reports.scores import f1_text
 from engine.taggers import KINDS
 
 LABEL = "Privacy label"
+ATTACKERS = {"directions": "white-box", "sentences": "black-box"}
+"""Attackers, by type of canary."""
 SHOWN_PERSON = 10
 """Number of sentences of the person on the privacy label."""
 ALARM = (
@@ -126,7 +128,8 @@ def _noise_text(evidence: Evidence) -> str:
 def _checked_text(evidence: Evidence) -> str:
     check, attack = evidence.check, "no attack measured"
     if evidence.bound is not None:
-        attack = f"attack measured: ε is at least {evidence.bound:.3g} (95\u00a0% confidence)"
+        kind = ATTACKERS[evidence.attacks[0].kind]
+        attack = f"{kind} attack measured: ε is at least {evidence.bound:.3g} (95\u00a0% confidence)"
     elif evidence.audit:
         attack = "membership inference measured"
     if check is None:

@@ -16,6 +16,7 @@ from engine.privacy import accounting, pld
 from engine.privacy.accounting import epsilon
 from engine.privacy.group_privacy import group_epsilon
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, PrivacySpent, RunKind, RunState
+from engine.reports.audits import power_of, power_text
 from engine.reports.document import html_file
 from engine.reports.document.model import Code, Facts, Paragraph, Points, Table
 from engine.reports.noise_check import check_rows
@@ -171,6 +172,40 @@ class TestVerdicts:
             (row,) = (each for each in assumptions.rows(changed) if "Poisson sampling" in each.name)
             assert row.held is held
             assert said in row.why
+
+    @pytest.mark.parametrize("run_id", [PRIVATE, SYNTHETIC, WHOLE])
+    def test_values_of_the_samples_are_not_in_the_report(self, evidence_of, run_id):
+        evidence = evidence_of(run_id)
+        check = replace(evidence.check, batch_mean=777.25, batch_std=55.25, sampling_compared=987654)
+        last = replace(evidence.last, noise_check=check)
+        text = text_of(builder.of_run(replace(evidence, run=replace(evidence.run, records=(last,)))))
+        assert not re.search("777|55[.]2|987,654", text)
+        assert f"{check.batch_planned:.4g}" in text
+
+    def test_secret_noise_withholds_the_values_of_older_records(self, evidence_of):
+        """Older records hold them."""
+        seeded = evidence_of(PRIVATE)
+        stored_check = replace(seeded.check, noise_std=0.098765, clipped_norm_max=0.0912345, sampling_compared=987654)
+        last = replace(seeded.last, noise_check=stored_check)
+        evidence = released(replace(seeded, run=replace(seeded.run, records=(*seeded.run.records[:-1], last))))
+        text = text_of(builder.of_run(evidence))
+        assert not re.search(r"0[.]098765|0[.]0912345|987,654", text)
+        assert evidence.passed
+
+    @pytest.mark.parametrize("run_id", RUN_IDS)
+    def test_no_answer_says_that_the_weights_are_the_only_release(self, evidence_of, run_id):
+        evidence = evidence_of(run_id)
+        answers = {each.question: each for each in nist_sp800_226.answers(evidence)}
+        single = next(each for question, each in answers.items() if question.startswith("Is there a single release"))
+        others = next(each for question, each in answers.items() if question.startswith("Are all results released"))
+        assert single.held is others.held is Held.NOT
+        assert not single.why.startswith("A single release")
+        assert evidence.shown in others.why
+        assert "checksum" in others.why
+        if evidence.promises:
+            assert "2.6" in single.why
+            covered = "the shared layers" if evidence.shared_alone else "the trained weights"
+            assert f"ε covers {covered}" in single.why
 
     def test_keys_from_the_system_are_claimed_and_not_checked(self, evidence_of):
         evidence = released(evidence_of(PRIVATE))
@@ -334,13 +369,12 @@ class TestEvidence:
 
     def test_all_rows_of_the_noise_check_are_shown(self, evidence_of):
         text = text_of(builder.of_run(evidence_of(PRIVATE)))
-        for row in check_rows(stored(PRIVATE).final.noise_check):
+        for row in check_rows(stored(PRIVATE).final.noise_check, samples=False):
             assert all(cell in text for cell in row)
 
     def test_withheld_values_of_a_release_are_not_stated(self, evidence_of):
         evidence = released(evidence_of(PRIVATE))
         record = evidence.run.final
-        assert f"{record.noise_check.batch_mean:.4g}" in text_of(builder.of_run(evidence))
         kept = record.without_private_values(clients=False)
         evidence = replace(evidence, run=replace(evidence.run, records=(kept,)))
         text, check = text_of(builder.of_run(evidence)), record.noise_check
@@ -393,8 +427,35 @@ class TestAttacks:
         assert "No measurement contradicts" in text
         assert "300 of 500" in text
         assert builder.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
-        answer = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
-        assert answer.held is Held.CHECKED
+
+    def test_each_question_quotes_the_figure_of_its_attacker(self, evidence_of, app):
+        """Question 3.5 is on what is released, the model; the attacker of 4.3 reads every step."""
+        black = replace(self.WHITE, kind="sentences", bound=0.07, bound_of_steps=0.06, bound_of_trials=None)
+        evidence = self.audited(evidence_of, app, white=self.WHITE, black=black)
+        answers = {(each.section, each.question): each for each in nist_sp800_226.answers(evidence)}
+        leaked = next(each for (_, question), each in answers.items() if "leakage" in question)
+        tested = next(each for (_, question), each in answers.items() if "implementation" in question)
+        assert leaked.held is Held.CHECKED
+        assert "at least 0.07 " in leaked.why
+        assert "0.4 " not in leaked.why
+        assert power_text(power_of(black)) in leaked.why
+        assert "at least 0.4 " in tested.why
+        assert power_text(power_of(self.WHITE)) in tested.why
+        assert "white-box attack" in dict(summary.label(evidence))["Checks"]
+
+    def test_bound_of_steps_is_no_measure_of_what_the_model_leaks(self, evidence_of, app):
+        evidence = self.audited(evidence_of, app, white=self.WHITE)
+        leaked = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
+        assert leaked.held is Held.NOT
+        assert "0.4" not in leaked.why
+
+    def test_a_claim_that_is_not_contradicted_stands_beside_what_could_have_been(self, evidence_of, app):
+        evidence = self.audited(evidence_of, app, white=self.WHITE)
+        document = builder.of_run(evidence)
+        (row,) = table(document, "Canaries in one run").rows
+        assert row[-1] == power_text(power_of(self.WHITE))
+        assert "half of such audits contradict a claim below" in row[-1]
+        assert re.search("No measurement contradicts.*“Power”", text_of(document))
 
     def test_a_contradicted_claim_is_an_open_point(self, evidence_of, app):
         evidence = self.audited(
