@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from engine.config import SimulationConfig
@@ -42,9 +43,14 @@ def joint_bound(config: SimulationConfig, audits: Sequence[CanaryAudit]) -> floa
     sizes = {(audit.canaries, audit.examples, audit.claimed, audit.trials is None) for audit in audits}
     if len(audits) < 2 or len(sizes) > 1 or audits[0].examples is None:
         return None
-    guesses = [Guesses(audit.canaries, audit.made, audit.right) for audit in audits]
+    guesses = tuple(Guesses(audit.canaries, audit.made, audit.right) for audit in audits)
     plan = PrivacyPlan.from_config(config, audits[0].examples)
-    return canary_bounds.of_seeds(guesses, [audit.trials for audit in audits], plan)
+    return _joint(guesses, tuple(audit.trials for audit in audits), plan)
+
+
+@lru_cache(maxsize=256)
+def _joint(guesses: tuple[Guesses, ...], trials: tuple[tuple[int, int] | None, ...], plan: PrivacyPlan) -> float:
+    return canary_bounds.of_seeds(guesses, trials, plan)
 
 
 def power_of(audit: CanaryAudit, seeds: int = 1) -> power.Power | None:

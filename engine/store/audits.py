@@ -13,7 +13,7 @@ from typing import Any
 from engine.artifact_store import ArtifactStore
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE
-from engine.records import RATES, SHOWN, Audit
+from engine.records import RATES, SHOWN, Audit, CanaryAudit
 
 FOLDER = "audits"
 """Folder name, among the shared files and below the published results."""
@@ -61,6 +61,8 @@ def _audit(text: bytes) -> Audit:
     values = json.loads(text)
     fields = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items() if name in values}
     audit = Audit(config=SimulationConfig.from_dict(values["config"]), **fields)
+    for canaries in filter(None, (audit.white, audit.black)):
+        _check_canaries(canaries, audit.config)
     if membership := audit.membership:
         valid = all(len(curve.caught) == len(RATES) and len(curve.shown) == len(SHOWN) for curve in membership.curves)
         if not valid or membership.best not in [curve.attack for curve in membership.curves]:
@@ -70,6 +72,14 @@ def _audit(text: bytes) -> Audit:
         if audit.config.privacy.noise_multiplier not in levels:
             raise ValueError(f"audit {audit.run_id}: the run's own noise is not among its readings")
     return audit
+
+
+def _check_canaries(audit: CanaryAudit, config: SimulationConfig) -> None:
+    """Check that the numbers of guesses fit. Raises ValueError."""
+    right, made = audit.trials or (0, 0)
+    few = audit.examples is not None and audit.examples < max(config.training.batch_size, audit.canaries)
+    if not 0 <= audit.right <= audit.made <= audit.canaries or not 0 <= right <= made <= audit.canaries or few:
+        raise ValueError(f"audit of {audit.canaries:,} canaries: its numbers of guesses do not fit")
 
 
 @lru_cache(maxsize=1)

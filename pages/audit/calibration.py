@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from engine.privacy.audit import power
 from engine.records import Measurement
 from engine.service import Application
 from pages.audit import messages
@@ -12,19 +13,17 @@ KNOWN, BROKEN = "audit_known", "audit_broken"
 
 
 def show(app: Application) -> None:
-    """Show coverage and power, where they were measured."""
+    """Show coverage and power on known mechanisms and faulty trainings, where they were measured, and power by size."""
     measured = app.queries.measurements()
     known, broken = measured.get(KNOWN), measured.get(BROKEN)
-    if not (known or broken):
-        return
     with st.expander("Audit calibration", icon=":material/straighten:"):
         two, whole = tables.number(format="%.2f"), tables.number(format="%.1f")
         if known:
             st.markdown(
-                f"**Known ε.** {known.values['repetitions']:,} audits attacked a Gaussian mechanism with a known ε. "
-                "*Coverage* is the share of audits whose lower bound holds. It must be at least 95 % for a bound "
-                "with 95 % confidence. The bound should not be far below ε. *Power* is the share of audits that "
-                "contradict this ε if the mechanism adds half the noise."
+                f"**Known ε.** {known.values['repetitions']:,} audits with 100,000 canaries each attacked a Gaussian "
+                "mechanism with a known ε. *Coverage* is the share of audits whose lower bound holds. It must be at "
+                "least 95 % for a bound with 95 % confidence. The bound should not be far below ε. *Power at half the "
+                "noise* is the share of audits that contradict this ε if the mechanism adds half the noise."
             )
             columns = {
                 "coverage, %": whole,
@@ -41,6 +40,12 @@ def show(app: Application) -> None:
             )
             tables.show(messages.faulty_trainings(broken.values), {"mean bound": two})
             _origin(broken)
+        st.markdown(
+            "**Size of an audit.** Median bound ÷ ε on correct mechanisms with known ε, by the number of canaries. "
+            "Several *runs together* share one bound."
+        )
+        tables.show(messages.sizes(power.cells()), {"coverage, %": whole})
+        st.caption(f"Measured by `{power.command()}`.")
 
 
 def _origin(measurement: Measurement) -> None:

@@ -207,6 +207,26 @@ def known_mechanisms(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def sizes(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the cells of the table of powers as rows, one for each size."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell in cells:
+        size = tuple(cell[name] for name in ("kind", "method", "canaries", "seeds"))
+        row = rows.setdefault(
+            size,
+            {
+                "attacker": "white-box" if cell["kind"] == "directions" else "black-box",
+                "method": cell["method"],
+                "canaries": cell["canaries"],
+                "runs together": cell["seeds"],
+                "coverage, %": 100.0,
+            },
+        )
+        row[f"at ε = {cell['epsilon']:g}"] = f"{cell['median']:.2f}"
+        row["coverage, %"] = min(row["coverage, %"], 100 * cell["coverage"])
+    return list(rows.values())
+
+
 def faulty_trainings(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the cells of ``benchmarks.audit_broken`` as table rows."""
     return [

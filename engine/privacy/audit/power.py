@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 TABLE = Path(__file__).with_suffix(".json")
 """The calibration runs."""
@@ -62,6 +63,11 @@ def power(kind: str, canaries: int, *, method: str, seeds: int = 1) -> Power | N
 
 
 @lru_cache(maxsize=1)
-def cells() -> tuple[Mapping[str, float | str], ...]:
+def cells() -> tuple[Mapping[str, Any], ...]:
     """Return the cells of the table."""
     return tuple(json.loads(TABLE.read_text(encoding="utf-8"))["cells"])
+
+
+def command() -> str:
+    """Return the command that wrote the table."""
+    return str(json.loads(TABLE.read_text(encoding="utf-8"))["command"])

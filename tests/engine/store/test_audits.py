@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,17 @@ def test_audit_reads_back(tmp_path):
     path = audits.write(AUDIT, store_in(tmp_path / "home"))
     assert audits.read_all(tmp_path / "home") == {"ab": AUDIT}
     assert "Infinity" in path.read_text()
+
+
+def test_counts_of_independent_guesses_read_back_and_must_fit(tmp_path):
+    white = replace(CANARIES, trials=(6, 9), examples=1000)
+    path = audits.write(replace(AUDIT, white=white), store_in(tmp_path))
+    assert audits.read_all(tmp_path)["ab"].white == white
+    text = path.read_text()
+    for good, bad in (('"right": 5', '"right": 11'), ('"examples": 1000', '"examples": 7')):
+        assert good in text
+        path.write_text(text.replace(good, bad))
+        assert audits.read_all(tmp_path) == {}
 
 
 def test_own_audit_precedes_published_audit(tmp_path):

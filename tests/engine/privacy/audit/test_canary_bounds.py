@@ -32,10 +32,12 @@ def test_joint_bound_has_coverage_and_power() -> None:
     truth = of_steps(PLAN.sampling_probability, PLAN.noise_multiplier, PLAN.steps)
     more = of_steps(PLAN.sampling_probability, 1.5 * PLAN.noise_multiplier, PLAN.steps)
     found = [multi_run.correct(*run) for run in runs(800)]
-    pooled = np.array(found).reshape(200, 4, 2).sum(1).tolist()
-    wrong = sum(multi_run.count_ruled_out(*counts, truth) for counts in pooled)
+    pooled = [(int(right), int(made)) for right, made in np.array(found).reshape(200, 4, 2).sum(1)]
+    wrong = sum(multi_run.count_ruled_out(right, made, truth) for right, made in pooled)
     assert wrong <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05)
-    power, alone = (np.mean([multi_run.count_ruled_out(*each, more) for each in trials]) for trials in (pooled, found))
+    power, alone = (
+        np.mean([multi_run.count_ruled_out(right, made, more) for right, made in trials]) for trials in (pooled, found)
+    )
     assert power > 2 * alone
 
 
