@@ -173,6 +173,19 @@ class Evidence:
         return "The dashboard shows training losses, gradient norms and validation scores without noise."
 
     @property
+    def how_to_audit(self) -> str:
+        """A sentence on the measurement of attacks on this run, which none has measured yet."""
+        if self.auditable:
+            return "“Measured attacks” gives the command to measure one."
+        return "The audit with canaries is not available for this run."
+
+    @property
+    def auditable(self) -> bool:
+        """Whether an audit with canaries is available."""
+        config = self.run.config
+        return config.federation.clients == 1 and config.privacy.clipping == "joint"
+
+    @property
     def attacks(self) -> tuple[CanaryAudit, ...]:
         """The canary audits of this configuration."""
         return tuple(filter(None, (self.audit.white, self.audit.black))) if self.audit else ()

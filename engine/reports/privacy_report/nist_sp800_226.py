@@ -174,18 +174,19 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
 def _memory(evidence: Evidence) -> Answer:
     question = "Is the leakage of training data from the model measured?"
     if evidence.audit is None:
-        return Answer("3.5", question, Held.NOT, "Not measured. “Measured attacks” gives the command to measure it.")
+        return Answer("3.5", question, Held.NOT, f"Not measured. {evidence.how_to_audit}")
     listed = "Attacks on runs with the same settings are listed under “Measured attacks”."
     found = evidence.recipient
     if found is None:
         measured = "Membership inference was measured" if evidence.audit.membership else "It was not measured"
         why = f"{measured}, without a bound on ε from the model alone. {listed}"
-        return Answer("3.5", question, Held.CHECKED if evidence.audit.membership else Held.NOT, why)
+        return Answer("3.5", question, Held.CLAIMED if evidence.audit.membership else Held.NOT, why)
     why = (
-        f"Attacker who has the model: ε is at least {found.best:.3g} (95\u00a0% confidence). "
+        f"Attacker who has the model of another run with these settings: ε is at least {found.best:.3g} (95\u00a0% "
+        "confidence). "
         f"{power_text(power_of(found))} {listed}"
     )
-    return Answer("3.5", question, Held.NOT if evidence.contradicted else Held.CHECKED, why)
+    return Answer("3.5", question, Held.NOT if evidence.contradicted else Held.CLAIMED, why)
 
 
 def _deployment(evidence: Evidence) -> list[Answer]:
@@ -249,7 +250,8 @@ def _steps_text(evidence: Evidence) -> str:
     if found is None:
         return ""
     return (
-        f"Attacker who reads every step: ε is at least {found.best:.3g} (95\u00a0% confidence). "
+        f"Attacker who reads every step of another run with these settings: ε is at least {found.best:.3g} (95\u00a0% "
+        "confidence). "
         f"{power_text(power_of(found))}"
     )
 

@@ -186,7 +186,7 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
             "this run only."
         )
     if evidence.audit is None:
-        points.append("No attack on the weights was measured. “Measured attacks” gives the command to measure one.")
+        points.append(f"No attack on the weights was measured. {evidence.how_to_audit}")
     elif evidence.contradicted:
         points.append("A measured attack contradicts the privacy guarantee: see “Measured attacks”.")
     unclaimed = sum(row.held is Held.NOT for row in rows(evidence))

@@ -107,7 +107,7 @@ def _canary_row(audit: CanaryAudit) -> tuple[str, ...]:
 
 def _how_to_attack(evidence: Evidence) -> list[Block]:
     config, run = evidence.run.config, evidence.run.run_id
-    if config.federation.clients > 1 or config.privacy.clipping != "joint":
+    if not evidence.auditable:
         return [
             Paragraph(
                 "The audit with canaries requires one client and joint clipping; it is not available for this run."
