@@ -78,8 +78,9 @@ def attacks(evidence: Evidence) -> Section:
         )
     ]
     if evidence.attacks:
-        heads = ("Attacker", "Claimed ε", "Canaries", "Correct guesses", "Lower bound on ε (95\u00a0%)", "Power")
+        heads = ("Attacker", "Claimed ε", "Canaries", "Correct guesses", "Lower bound on ε (95\u00a0%)")
         blocks.append(Table("Canaries in one run", heads, tuple(map(_canary_row, evidence.attacks))))
+        blocks += [Paragraph("Power of these measurements:"), Points(tuple(map(_power, evidence.attacks)))]
     if audit.membership:
         blocks.append(Paragraph(membership_text(audit.membership) + "."))
     conclusion = (
@@ -96,13 +97,17 @@ def _could(evidence: Evidence) -> str:
     """Return what the measurements could have contradicted."""
     if not evidence.attacks:
         return "Membership inference gives no bound on ε, so it could have contradicted no claim."
-    return "The column “Power” states which claims such a measurement could have contradicted."
+    return "The list above states which claims such measurements could have contradicted."
 
 
 def _canary_row(audit: CanaryAudit) -> tuple[str, ...]:
     right = f"{audit.right:,} of {audit.made:,}"
-    cells = KINDS[audit.kind], epsilon_text(audit.claimed), f"{audit.canaries:,}", right, f"{audit.best:.3g}"
-    return *cells, power_text(power_of(audit))
+    return KINDS[audit.kind], epsilon_text(audit.claimed), f"{audit.canaries:,}", right, f"{audit.best:.3g}"
+
+
+def _power(audit: CanaryAudit) -> str:
+    attacker = KINDS[audit.kind]
+    return f"{attacker[0].upper()}{attacker[1:]}: {power_text(power_of(audit))}"
 
 
 def _how_to_attack(evidence: Evidence) -> list[Block]:
