@@ -77,7 +77,9 @@ def _without_texts(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str,
     if check:
         layers = tuple(replace(layer, tolerance=0.0) for layer in check.layers)
         check = replace(check, noise_tolerance=0.0, layers=layers, draws_compared=0, sampling_compared=0)
-    spent = {name: _six_digits(getattr(privacy, name)) for name in ("epsilon", "rdp_epsilon", "poisson_epsilon")}
+    spent: dict[str, Any] = {
+        name: _six_digits(getattr(privacy, name)) for name in ("epsilon", "rdp_epsilon", "poisson_epsilon")
+    }
     return {"privacy": replace(privacy, assumptions=(), **spent), "noise_check": check}
 
 
