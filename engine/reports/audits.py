@@ -77,7 +77,7 @@ def power_text(found: power.Power | None) -> str:
     limits = [ratio * epsilon for epsilon, ratio in found.medians.items()]
     if max(limits) < _SMALLEST:
         return f"{text} So this audit could hardly have contradicted any claim."
-    return f"{text} So half of such audits contradict a claim below {_listed(limits, '.2g')}, if that is the true ε."
+    return f"{text} At these true ε, half of such audits contradict a claim below {_listed(limits, '.2g')}."
 
 
 def _listed(values: Sequence[float], form: str) -> str:
