@@ -28,7 +28,7 @@ def epsilon(
 ) -> None:
     """Compute ε from σ, or σ from ε. Needs no corpus, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of
-    from engine.privacy.accounting import noise_multiplier_for
+    from engine.privacy.accounting import noise_multiplier_for, smallest_delta
     from engine.privacy.group_privacy import check_size, group_epsilon
     from engine.privacy.plan import PrivacyPlan
 
@@ -46,6 +46,8 @@ def epsilon(
     if target_epsilon is not None:
         plan = replace(plan, noise_multiplier=noise_multiplier_for(target_epsilon, plan, accountant))
     value = epsilon_of(plan, plan.steps, accountant)
+    if accountant == "pld" and delta < smallest_delta(plan.steps):
+        accountant = "rdp"
     fields = privacy_fields(plan, value, accountant)
     text = (
         f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} "

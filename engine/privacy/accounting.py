@@ -25,11 +25,21 @@ from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 from engine.records.assumption_texts import FLOATING, POISSON, PUBLIC, SECRET_SAMPLE, SEEDED, SHUFFLE, SYSTEM, WITHHELD
+from engine.records.rounds import SMALLEST_DELTA
 
 ACCOUNTANTS = ("pld", "rdp", "rdp-classic")
 CLASSIC_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
 LARGEST_NOISE_MULTIPLIER = 10_000.0
 """Upper end of the search for a noise multiplier; a configuration has the same limit."""
+
+
+def smallest_delta(steps: int) -> float:
+    """Return the smallest δ at which ``pld`` decides ε; below it, Rényi accounting does, which is valid at any δ.
+
+    ``pld`` composes by Fourier transform. Its rounding changes δ by up to 5e-14 after 4,388 steps, 5e-13 after 100,000
+    and 5e-11 after a million (docs/metrics.md). At this limit it changes ε by less than 0.01 %.
+    """
+    return max(SMALLEST_DELTA, 1e-14 * steps)
 
 
 def source(plan: PrivacyPlan) -> tuple[str, ...]:
@@ -63,6 +73,7 @@ def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
     return PrivacySpent(
         epsilon=epsilon(plan, steps_taken),
         delta=plan.delta,
+        accountant="rdp" if plan.delta < smallest_delta(steps_taken) else "pld",
         assumptions=(POISSON, SECRET_SAMPLE if plan.noise_source == "seeded" else WITHHELD, *source(plan), PUBLIC),
         rdp_epsilon=epsilon(plan, steps_taken, "rdp"),
     )
@@ -74,7 +85,7 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
     Args:
         plan: The plan; its own number of steps is not used.
         steps: Number of steps taken, 0 or more.
-        accountant: One of ``ACCOUNTANTS``.
+        accountant: One of ``ACCOUNTANTS``. For ``pld`` and a δ below :func:`smallest_delta`, ``rdp`` computes ε.
 
     Returns:
         ε; ∞ without noise, 0 without steps.
@@ -135,9 +146,24 @@ def event_epsilon(event: Event, delta: float) -> float:
     once, times = (event.event, event.count) if isinstance(event, dp_accounting.SelfComposedDpEvent) else (event, 1)
     if isinstance(once, dp_accounting.GaussianDpEvent):
         return gaussian_epsilon(math.sqrt(times) / once.noise_multiplier, delta)
+    if delta < smallest_delta(sum(times for _, _, times in _gaussian_steps(event, 1))):
+        return composed_epsilon(_gaussian_steps(event, 1), delta)
     from engine.privacy import pld
 
     return float(pld.distribution(event).get_epsilon_for_delta(delta))
+
+
+def _gaussian_steps(event: Event, times: int) -> list[tuple[float, float, int]]:
+    """Return sampling probability, noise multiplier and number of each kind of step of an event."""
+    if hasattr(event, "events"):
+        return [step for part in event.events for step in _gaussian_steps(part, times)]
+    if hasattr(event, "count"):
+        return _gaussian_steps(event.event, times * event.count)
+    probability = getattr(event, "sampling_probability", 1.0)
+    noise = getattr(getattr(event, "event", event), "noise_multiplier", None)
+    if noise is None:
+        raise InvalidConfig(f"event={type(event).__name__}, expected Gaussian noise, sampled or not")
+    return [(probability, noise, times)]
 
 
 def rdp_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
@@ -146,15 +172,28 @@ def rdp_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
     The plans must be fixed beforehand. Where later settings depend on earlier results, see
     :mod:`engine.privacy.rdp_filter`.
     """
-    total: np.ndarray | float = 0.0
-    orders = np.zeros(0)
-    for plan in plans:
-        if not plan.private:
-            return math.inf
-        orders, divergences = _one_step_rdp(plan.sampling_probability, plan.noise_multiplier, None)
-        total = total + plan.steps * divergences
+    run = list(plans)
+    if not all(plan.private for plan in run):
+        return math.inf
+    return composed_epsilon(
+        ((plan.sampling_probability, plan.noise_multiplier, plan.steps) for plan in run if plan.steps), delta
+    )
+
+
+def composed_epsilon(steps: Iterable[tuple[float, float, int]], delta: float) -> float:
+    """Return ε of Gaussian steps by Rényi accounting, 0 without steps.
+
+    Args:
+        steps: Sampling probability, noise multiplier and number of each kind of step.
+        delta: δ; ε is valid at any.
+    """
     from dp_accounting.rdp import rdp_privacy_accountant
 
+    total: np.ndarray | float = 0.0
+    orders = np.zeros(0)
+    for probability, sigma, times in steps:
+        orders, divergences = _one_step_rdp(probability, sigma, None)
+        total = total + times * divergences
     return float(rdp_privacy_accountant.compute_epsilon(orders, total, delta)[0]) if len(orders) else 0.0
 
 
@@ -250,6 +289,8 @@ def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high:
 
 @lru_cache(maxsize=4096)
 def _pld_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
+    if delta < smallest_delta(steps):
+        return _rdp_epsilon(probability, sigma, steps, delta)
     from engine.privacy import pld
 
     return float(pld.one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))

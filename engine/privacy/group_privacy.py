@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.errors import InvalidConfig
-from engine.privacy.accounting import epsilon
+from engine.privacy.accounting import epsilon, smallest_delta
 from engine.privacy.plan import PrivacyPlan
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: fl
     """Return ε of the steps at each sampling probability, in the worse of the two directions. ``mu`` is 1/σ."""
     from engine.privacy.loss_pmf import LossPmf
 
+    if delta < smallest_delta(sum(steps for _, steps in levels)):
+        return _mixture_rdp_epsilon(levels, mu, delta, size)
     tail = _TAIL * delta / sum(steps for _, steps in levels)
     pairs = [_Pair.of(probability, mu, size, tail) for probability, _ in levels]
     worst = 0.0
@@ -139,6 +141,42 @@ def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: fl
         )
         worst = max(worst, reduce(LossPmf.compose, parts).get_epsilon_for_delta(delta))
     return worst
+
+
+def _mixture_rdp_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: float, size: int) -> float:
+    """Return ε by Rényi accounting, in the worse of the two directions."""
+    from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
+
+    orders = np.array([order for order in RdpAccountant().orders if order <= 256], np.float64)
+    totals = np.zeros((2, len(orders)))
+    for probability, steps in levels:
+        totals += steps * _mixture_divergences(probability, mu, size, orders)
+    return max(float(rdp_privacy_accountant.compute_epsilon(orders, total, delta)[0]) for total in totals)
+
+
+def _mixture_divergences(probability: float, mu: float, size: int, orders: "NDArray[np.float64]") -> np.ndarray:
+    """Return the Rényi divergences of one step for removing and for adding the group, by integration, [2, orders].
+
+    The moment of removing is E[e^αL], that of adding E[e^−(α−1)L], for the loss L of a point from N(0, 1). All
+    components of the mixture count. The order moves the mass by at most α times the slope of L: up to the largest
+    shift, and down to −(α − 1) times the mean shift.
+    """
+    from scipy.special import logsumexp
+    from scipy.stats import binom
+
+    count = np.arange(size + 1)
+    weights = binom.pmf(count, size, probability)
+    kept = weights > 0
+    weights, shifts = weights[kept], mu * count[kept]
+    found = np.zeros((2, len(orders)))
+    for number, order in enumerate(orders):
+        low, high = -12.0 - (order - 1) * float(weights @ shifts), 12.0 + order * float(shifts[-1])
+        points, step = np.linspace(low, high, max(400, math.ceil((high - low) * 8)), retstep=True)
+        losses, _ = _loss(points, weights, shifts)
+        density = -(points**2) / 2 + math.log(step / math.sqrt(2 * math.pi))
+        moments = (logsumexp(density + order * losses), logsumexp(density - (order - 1) * losses))
+        found[:, number] = np.maximum(0.0, moments) / (order - 1)
+    return found
 
 
 @dataclass(frozen=True)

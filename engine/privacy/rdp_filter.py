@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.errors import InvalidConfig
-from engine.privacy import rdp
+from engine.privacy import accounting, rdp
 from engine.privacy.plan import PrivacyPlan
 
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 65), 128, 256, 512)
@@ -98,6 +98,8 @@ def pld_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> f
 
 @lru_cache(maxsize=64)
 def _composed_epsilon(mechanisms: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    if delta < accounting.smallest_delta(sum(steps for _, _, steps in mechanisms)):
+        return accounting.composed_epsilon(mechanisms, delta)
     from engine.privacy import pld
 
     # One grid for all mechanisms, since their losses add up on it: as wide as the one with the least noise needs.

@@ -28,6 +28,7 @@ from prv_accountant.privacy_random_variables import GaussianMechanism, PrivacyRa
 from scipy.stats import norm
 
 from engine.privacy import events, pld
+from engine.privacy.accounting import smallest_delta
 from engine.privacy.plan import PrivacyPlan
 
 NEAREST = 1e-3
@@ -55,8 +56,11 @@ class Bounds(NamedTuple):
 
 
 def of(plan: PrivacyPlan, steps: int) -> Bounds | None:
-    """Return bounds on ε of ``steps`` steps of a plan at its δ; None without noise or steps."""
-    if not plan.private or not steps:
+    """Return bounds on ε of ``steps`` steps of a plan at its δ.
+
+    The result is None without noise or steps, and where rounding of the Fourier transform is not small compared with δ.
+    """
+    if not plan.private or not steps or plan.delta < smallest_delta(steps):
         return None
     event = events.of(plan, steps)
     once, times = (event.event, event.count) if hasattr(event, "count") else (event, 1)

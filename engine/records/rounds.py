@@ -17,6 +17,10 @@ from engine.records.assumption_texts import UNDECLARED_TYPES, current, with_own_
 from engine.records.noise_check import NoiseCheck
 from engine.records.scores import EntityScores
 
+SMALLEST_DELTA = 1e-9
+"""Smallest δ at which rounding does not decide the ε of privacy loss distributions; after more than 100,000 steps it is
+larger (:func:`engine.privacy.accounting.smallest_delta`)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
@@ -71,6 +75,10 @@ class PrivacySpent:
         for name in ("epsilon", "rdp_epsilon"):
             fields[name] = math.inf if fields[name] is None else float(fields[name])
         fields["assumptions"] = tuple(map(current, fields["assumptions"]))
+        # Up to version 0.6.0 rounding decided ε at such a δ; the Rényi ε beside it is valid.
+        rounded = fields.get("accountant", "pld") == "pld" and fields["delta"] < SMALLEST_DELTA
+        if rounded and fields["epsilon"] > 0 and math.isfinite(fields.get("rdp_epsilon", math.inf)):
+            fields |= {"epsilon": fields["rdp_epsilon"], "accountant": "rdp"}
         return cls(**fields)
 
 

@@ -207,7 +207,11 @@ def promise(privacy: PrivacySpent) -> list[str]:
         f"{_unbroken('δ', delta_text(privacy.delta))}.",
         _adjacency(privacy),
     ]
-    if privacy.accountant != "exact":
+    if privacy.accountant == "rdp":
+        paragraphs.append(
+            f"At δ = {delta_text(privacy.delta)}, rounding would decide the tighter ε, so Rényi accounting computes it."
+        )
+    elif privacy.accountant != "exact":
         paragraphs.append(f"Rényi accounting, a looser bound, gives ε = {epsilon_text(privacy.rdp_epsilon)}.")
     if privacy.poisson_epsilon is not None:
         paragraphs.append(

@@ -132,7 +132,11 @@ def _sampling(evidence: Evidence) -> Assumption:
 
 def _accountant(evidence: Evidence) -> Assumption:
     name, privacy, second = COMPOSITION, evidence.privacy, evidence.second
-    how = {"pld": "privacy loss distributions", "exact": "the exact formula for Gaussian noise"}
+    how = {
+        "pld": "privacy loss distributions",
+        "exact": "the exact formula for Gaussian noise",
+        "rdp": "Rényi accounting, the bound for so small a δ",
+    }
     ours = f"ε = {epsilon_text(privacy.epsilon)} by {how.get(privacy.accountant, privacy.accountant)}."
     if second is None:
         return Assumption(name, Held.CLAIMED, f"{ours} No second program computed it.")

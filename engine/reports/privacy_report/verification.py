@@ -129,7 +129,10 @@ def second_opinion(evidence: Evidence) -> Section:
     if not evidence.promises:
         return Section(title, (Paragraph("No other program was asked: the run gives no privacy guarantee."),))
     blocks: list[Block] = [
-        Paragraph("No second accountant computed ε, because the plan of this training is not known on this machine.")
+        Paragraph(
+            "No second accountant computed ε: the plan of this training is not known on this machine, or rounding "
+            "would decide the result at so small a δ."
+        )
         if second is None
         else Paragraph(
             f"Microsoft's PRV accountant computes ε = {epsilon_text(second.estimate)} for the same steps, and proves "

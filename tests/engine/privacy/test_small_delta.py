@@ -1,0 +1,131 @@
+"""ε at a δ that is so small that the rounding of Fourier transforms would decide it."""
+
+import json
+import math
+from dataclasses import replace
+
+import dp_accounting
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import logsumexp
+from scipy.stats import binom, norm
+
+from engine.cli.epsilon import epsilon as epsilon_command
+from engine.privacy import accounting, group_privacy, second_accountant
+from engine.privacy.plan import PrivacyPlan
+from engine.privacy.rdp_filter import pld_composition
+from engine.records import PrivacySpent
+from tests.engine.privacy.test_accounting import plan_of
+
+SETTINGS = ((4388, 1.0, 14_041, 32), (1000, 0.6, 10_000, 100))
+
+
+def plan(steps: int, sigma: float, examples: int, batch: int, delta: float) -> PrivacyPlan:
+    return replace(plan_of(examples, sigma, batch), steps=steps, delta=delta)
+
+
+def tilted(probability: float, sigma: float, steps: int, delta: float) -> float:
+    """Return ε for removing a sentence, by a Fourier transform whose rounding is small compared with any δ.
+
+    Losses are weighted by e^(order · loss), so that those above ε are the most likely ones, and this is undone
+    afterwards (Esscher's tilt).
+    """
+    x = np.linspace(-12 * sigma, 16 * sigma + 1, 400_000)
+    density = norm.logpdf(x, scale=sigma) + math.log(x[1] - x[0])
+    loss = np.logaddexp(math.log1p(-probability), math.log(probability) + (2 * x - 1) / (2 * sigma**2))
+
+    def exponent(order: float) -> float:
+        return (steps * float(logsumexp(density + (order + 1) * loss)) - math.log(delta)) / order
+
+    order = float(minimize_scalar(exponent, bounds=(0.1, 200), method="bounded").x)
+    logs = density + (order + 1) * loss
+    moment = float(logsumexp(logs))
+    width, size = 2e-4, 2**19
+    cell = np.floor(loss / width).astype(int)
+    first, share, weights = cell.min(), loss / width - cell, np.exp(logs - moment)
+    masses = np.bincount(cell - first, weights * (1 - share), size) + np.bincount(
+        cell - first + 1, weights * share, size
+    )
+    mean = steps * (masses @ np.arange(size))
+    low = int(mean) - size // 2
+    sums = np.roll(np.fft.irfft(np.fft.rfft(masses) ** steps, size), -(low % size))
+    losses = (steps * first + low + np.arange(size)) * width
+    kept = sums > 1e-13 * sums.max()
+    losses, log_masses = losses[kept], np.log(sums[kept]) + steps * moment - order * losses[kept]
+
+    def excess(epsilon: float) -> float:
+        above = losses > epsilon
+        return float(logsumexp(log_masses[above] + np.log(-np.expm1(epsilon - losses[above])))) - math.log(delta)
+
+    return float(brentq(excess, 0.05, exponent(order)))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("delta", [1e-10, 1e-12, 1e-14])
+def test_epsilon_is_a_bound_at_any_delta(setting: tuple[int, float, int, int], delta: float) -> None:
+    small = plan(*setting, delta)
+    spent = accounting.privacy_spent(small, small.steps)
+    assert spent.epsilon > tilted(small.sampling_probability, small.noise_multiplier, small.steps, delta)
+    assert spent.epsilon == spent.rdp_epsilon < math.inf
+    assert spent.accountant == "rdp"
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_pld_is_right_at_the_smallest_delta(setting: tuple[int, float, int, int]) -> None:
+    least = plan(*setting, accounting.smallest_delta(setting[0]))
+    spent = accounting.privacy_spent(least, least.steps)
+    assert spent.accountant == "pld"
+    assert spent.epsilon == pytest.approx(
+        tilted(least.sampling_probability, least.noise_multiplier, least.steps, least.delta), rel=1e-3
+    )
+
+
+def test_events_and_compositions_have_the_same_bound() -> None:
+    small = plan(*SETTINGS[0], 1e-14)
+    once = dp_accounting.PoissonSampledDpEvent(small.sampling_probability, dp_accounting.GaussianDpEvent(1.0))
+    event = dp_accounting.SelfComposedDpEvent(once, small.steps)
+    expected = accounting.epsilon(small, small.steps, "rdp")
+    assert accounting.event_epsilon(event, 1e-14) == expected
+    assert accounting.event_epsilon(dp_accounting.ComposedDpEvent([event, event]), 1e-14) > expected
+    assert pld_composition([(small, 1)], 1e-14) == expected
+
+
+def test_group_epsilon_is_a_bound_at_any_delta() -> None:
+    parts = [(plan(*SETTINGS[0], delta), SETTINGS[0][0]) for delta in (1e-9, 1e-10, 1e-14)]
+    values = [group_privacy.group_epsilon([part], 10) for part in parts]
+    assert values == sorted(values)
+    assert values[-1] < 3 * values[0]
+    assert values[1] > accounting.epsilon(*parts[1])
+
+
+def test_mixture_divergences_equal_direct_sums() -> None:
+    q, mu, size, order = 0.07, 0.3, 3, 12.0
+    x = np.linspace(-15, 25, 300_000)
+    without = norm.pdf(x)
+    mixture = sum(binom.pmf(j, size, q) * norm.pdf(x, j * mu) for j in range(size + 1))
+    width = x[1] - x[0]
+    ratio = mixture / without
+    removing, adding = without @ ratio**order * width, without @ ratio ** (1 - order) * width
+    found = group_privacy._mixture_divergences(q, mu, size, np.array([order]))[:, 0]
+    assert found == pytest.approx(np.log([removing, adding]) / (order - 1), rel=1e-4)
+
+
+def test_older_records_show_the_valid_epsilon_that_they_contain() -> None:
+    small = plan(*SETTINGS[0], 1e-14)
+    spent = accounting.privacy_spent(small, small.steps)
+    older = spent.to_dict() | {"epsilon": 2.19, "accountant": "pld"}
+    assert PrivacySpent.from_dict(older) == spent
+    usual = accounting.privacy_spent(replace(small, delta=1e-5), small.steps)
+    assert PrivacySpent.from_dict(usual.to_dict()) == usual
+
+
+def test_command_names_the_accountant_of_a_small_delta(capsys: pytest.CaptureFixture[str]) -> None:
+    epsilon_command(examples=14_041, batch_size=32, epochs=10, delta=1e-14, noise_multiplier=1.0, as_json=True)
+    assert json.loads(capsys.readouterr().out)["accountant"] == "rdp"
+
+
+def test_no_second_opinion_where_rounding_decides() -> None:
+    small = plan(*SETTINGS[0], 1e-12)
+    assert second_accountant.of(small, small.steps) is None
+    assert second_accountant.of(replace(small, delta=1e-5), small.steps)
