@@ -419,22 +419,6 @@ def _clipped_by_batch(patch: Patch) -> None:
     patch.setattr(Ways, "clipped_gradient", lowered)
 
 
-def _divided_by_batch(patch: Patch) -> None:
-    sample, move, actual = DPSGD.sample, Optimiser.move, [1.0]
-
-    def remembered(self: DPSGD, step: int) -> np.ndarray:
-        sentences = sample(self, step)
-        actual[0] = max(1, len(sentences)) / self.plan.batch_size
-        return sentences
-
-    patch.setattr(DPSGD, "sample", remembered)
-    patch.setattr(
-        Optimiser,
-        "move",
-        lambda self, weights, gradient, step: move(self, weights, gradient / np.float32(actual[0]), step),
-    )
-
-
 FOLLOWING: dict[str, tuple[Callable[[Patch], None], dict[int, int]]] = {
     "learning_rate_of_the_settings": (after_each_step(_configured), dict.fromkeys(SIZED, 2)),
     "learning_rate_of_the_update": (_moved_by_loss, dict.fromkeys(SIZED, 1)),
@@ -446,7 +430,6 @@ FOLLOWING: dict[str, tuple[Callable[[Patch], None], dict[int, int]]] = {
         after_each_step(lambda run, seen: _planned(run, batch_size=run.plan.batch_size + (seen.losses.mean() > 0.1))),
         dict.fromkeys(SIZED, 2),
     ),
-    "batch_size_of_the_division": (_divided_by_batch, dict.fromkeys(SIZED, 2)),
     "clip_norm_of_the_gradients": (_clipped_by_loss, {20_000: 92, 300_000: 1463, 1_000_000: 732}),
     "clip_norm_of_each_batch": (_clipped_by_batch, dict.fromkeys(SIZED, 1)),
 }
