@@ -16,8 +16,8 @@ from engine.privacy.rdp_filter import RdpFilter
 UNITS = ("sentence", "client")
 """Protected units that a budget can have."""
 
-BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
-"""Kinds of entries of the privacy ledger, as they are stored."""
+BUDGET, BOOKED, SPENT, LOOK, UNUSED = "budget", "booked", "spent", "look", "unused"
+"""Kinds of entries of the privacy ledger, as they are stored; the last one withdraws an access that never began."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -344,10 +344,12 @@ class BudgetService:
             parts = {"stream": _stream(run), "cost": cost, "parties": parties}
             if run.status.state.final:
                 with self._context.store.exclusive() as connection:
-                    failed = privacy_ledger.failed_check(connection, run.run_id)
+                    ask = (connection, run.run_id)
+                    failed, recorded = privacy_ledger.failed_check(*ask), privacy_ledger.has_records(*ask)
                 if failed:
                     yield {**entry, "what": f"{entry['what']}, {privacy_ledger.FAILED_CHECK}", "kind": LOOK}
-                never = run.status.state == RunState.CANCELLED and run.status.started is None
+                # A run that is queued again has no start, but keeps its records.
+                never = run.status.state == RunState.CANCELLED and run.status.started is None and not recorded
                 yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}
             else:
                 steps = {"steps": plan.steps, "even": False, "before": 0.0, "again": False, "own": cost}

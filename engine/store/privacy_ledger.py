@@ -25,6 +25,7 @@ from engine.privacy.budget import (
     BUDGET,
     LOOK,
     SPENT,
+    UNUSED,
     Budget,
     BudgetState,
     Charge,
@@ -82,10 +83,11 @@ def has_budgets(connection: Connection) -> bool:
 
 
 def finalize(connection: Connection, run: str | None = None) -> None:
-    """Replace the pending charges of finished runs by their actual costs.
+    """Replace the pending charges of finished runs by their actual costs, and withdraw accesses that never began.
 
     A run whose noise check failed keeps its planned charge and is also an unprotected access: no divergence bounds its
-    privacy loss.
+    privacy loss. An unprotected access is withdrawn if its queued run ended before a worker claimed it, so that no step
+    was taken, and has no record. A run that a worker claimed remains an access, whatever it computed.
 
     Args:
         connection: The transaction.
@@ -102,6 +104,33 @@ def finalize(connection: Connection, run: str | None = None) -> None:
                     access = {"corpus": entry["corpus"], "name": entry["name"], "run": entry["run"], "what": what}
                     _append(connection, {**access, "kind": LOOK})
 
+    for number, entry in _unused(entries):
+        if (run is None or entry["run"] == run) and _never_began(connection, entry["run"]):
+            withdrawn = {name: entry[name] for name in ("corpus", "name", "run", "what")}
+            _append(connection, {**withdrawn, "kind": UNUSED, "access": number})
+
+
+def _unused(entries: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the last unprotected access of each queued run on each corpus, with its number, unless withdrawn."""
+    withdrawn = {entry["access"] for entry in entries if entry["kind"] == UNUSED}
+    last = {
+        (entry["corpus"], entry["run"]): (number, entry)
+        for number, entry in enumerate(entries, start=1)
+        if entry["kind"] == LOOK and entry.get("queued")
+    }
+    return [(number, entry) for number, entry in last.values() if number not in withdrawn]
+
+
+def _never_began(connection: Connection, run: str) -> bool:
+    row = connection.execute(select(runs.c.state, runs.c.started).where(runs.c.run_id == run)).first()
+    ended = row is not None and row.state in _FINAL and row.started is None
+    return ended and not has_records(connection, run)
+
+
+def has_records(connection: Connection, run: str) -> bool:
+    """Return whether a run has stored a record, in any attempt."""
+    return connection.execute(select(records.c.round).where(records.c.run_id == run).limit(1)).first() is not None
+
 
 def failed_check(connection: Connection, run: str) -> bool:
     """Return whether the noise check of a run, or of one of its clients, failed in any record.
@@ -116,11 +145,16 @@ def failed_check(connection: Connection, run: str) -> bool:
     return False
 
 
-def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
+def charge(connection: Connection, wishes: Sequence[ChargeRequest], *, queued: bool = False) -> None:
     """Charge a run to its corpora that have a budget, before its first step.
 
     A run that a budget does not admit becomes an unprotected access if the user accepts that and may
     (:meth:`ChargeRequest.may_be_unprotected`).
+
+    Args:
+        connection: The transaction.
+        wishes: The requests.
+        queued: Whether the transaction also queues the run, which ends the access if it never begins.
 
     Raises:
         BudgetExceeded: If a budget does not admit the run. Nothing is charged.
@@ -132,7 +166,7 @@ def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
             continue
         entry = {"corpus": wish.corpus, "name": wish.name, "run": wish.run, "what": wish.what}
         if not admitted:
-            _append(connection, {**entry, "kind": LOOK})
+            _append(connection, {**entry, "kind": LOOK, "queued": queued})
             continue
         cost = wish.cost(budget)
         earlier = next((booked.rdp for booked in state.bookings if booked.stream == wish.stream), 0.0)
@@ -228,13 +262,15 @@ def _total_text(name: str, budget: Budget) -> str:
 def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash: str) -> BudgetState:
     totals: list[Budget] = []
     charges: dict[str, Charge] = {}
-    accesses: list[UnprotectedAccess] = []
+    accesses: dict[int, UnprotectedAccess] = {}
     for entry in entries:
         if entry["kind"] == BUDGET:
             totals.append(Budget(**{key: entry[key] for key in ("epsilon", "delta", "unit", "order", "set_at")}))
         elif entry["kind"] == LOOK:
             access = UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"], published=not entry["run"])
-            accesses.append(access)
+            accesses[entry["number"]] = access
+        elif entry["kind"] == UNUSED:
+            accesses.pop(entry["access"], None)
         else:
             charges[entry["stream"]] = Charge(
                 stream=entry["stream"],
@@ -251,7 +287,7 @@ def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash
         name=name or last_name,
         totals=tuple(totals),
         bookings=tuple(charges.values()),
-        looks=tuple(accesses),
+        looks=tuple(accesses.values()),
         chain_hash=chain_hash,
     )
 
@@ -302,7 +338,7 @@ def _entries(connection: Connection) -> tuple[list[dict[str, Any]], str]:
     for number, row in enumerate(connection.execute(query), start=1):
         valid = row.number == number and row.seal == _chain_hash(chain_hash, row.number, row.entry)
         try:
-            entries.append(json.loads(row.entry))
+            entries.append(json.loads(row.entry) | {"number": number})
         except ValueError:
             valid = False
         if not valid:

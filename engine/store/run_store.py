@@ -99,7 +99,7 @@ class RunStore:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
-            privacy_ledger.charge(connection, wishes)
+            privacy_ledger.charge(connection, wishes, queued=True)
             if state is None:
                 connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
             else:

@@ -63,6 +63,61 @@ def test_run_without_noise_is_refused_unless_accepted(app):
     assert "no longer holds" in account_text(now, []).splitlines()[0]
 
 
+def accepted(app) -> str:
+    """Return the identity of a queued run without noise that a user accepted."""
+    return app.runs.submit(PLAIN, unprotected=True).run_id
+
+
+@pytest.mark.parametrize("end", ["cancel", "delete"])
+def test_accepted_run_that_never_began_leaves_the_total(app, end):
+    app.budgets.set_total("synthetic", 2.0)
+    identity = accepted(app)
+    assert not app.budgets.state("synthetic").holds
+    getattr(app.runs, end)(identity)
+    now = app.budgets.state("synthetic")
+    assert now.holds
+    assert now.looks == ()
+    assert app.budgets.state("synthetic").chain_hash == now.chain_hash, "it is withdrawn once"
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_accepted_run_that_began_ends_the_total(app, records):
+    app.budgets.set_total("synthetic", 2.0)
+    identity = accepted(app)
+    store = app._context.store
+    claim = store.claim(identity, "here")
+    for number in range(records):
+        store.append(claim, record(number))
+    app.runs.cancel(identity)
+    assert not app.budgets.state("synthetic").holds
+    assert accepted(app) == identity  # queued again, without a start
+    app.runs.cancel(identity)
+    now = app.budgets.state("synthetic")
+    assert not now.holds
+    assert all(access.run == identity for access in now.looks)
+
+
+def test_foreground_access_outlives_a_cancelled_queued_run(app):
+    app.budgets.set_total("synthetic", 2.0)
+    identity = accepted(app)
+    requests = app.budgets.unprotected_accesses(identity, PLAIN, "in the foreground", unprotected=True)
+    app.budgets.charge(requests)
+    app.runs.cancel(identity)
+    (access,) = app.budgets.state("synthetic").looks
+    assert access.what == "in the foreground"
+
+
+def test_resubmitted_run_is_charged_for_its_earlier_records(app):
+    """A run that is queued again has no start, but what it released before the budget was set counts."""
+    identity = app.runs.submit(CONFIG).run_id
+    store = app._context.store
+    store.append(store.claim(identity, "here"), replace(record(0), step=5, steps_total=50))
+    app.runs.cancel(identity)
+    app.runs.submit(CONFIG)
+    app.runs.cancel(identity)
+    assert app.budgets.set_total("synthetic", 3.0).share > 0
+
+
 def test_features_fitted_on_the_sentences_are_refused(app, monkeypatch):
     """They make ε infinite, with any noise."""
     app.budgets.set_total("synthetic", 2.0)
