@@ -5,16 +5,21 @@ refreshes a fragment, it forgets the dialogs that the fragment opened, and the u
 (github.com/streamlit/streamlit/issues/17011). So the list requests a dialog, and the page opens it.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import streamlit as st
 
+from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.service import LONGEST_NOTE, Application
-from pages.shared import address
+from pages.shared import address, submitting
 
 _DIALOG = "runs_question"
 _ACTED = "runs_acted"
+_T = TypeVar("_T")
 
 
 def table_key() -> str:
@@ -22,11 +27,11 @@ def table_key() -> str:
     return f"runs_table_{st.session_state.get(_ACTED, 0)}"
 
 
-def apply(action: Callable[[str], object], run_ids: Sequence[str]) -> None:
-    """Apply an action to each run, show its errors, and rerun the page."""
-    for run_id in run_ids:
+def apply(action: Callable[[_T], object], chosen: Sequence[_T]) -> None:
+    """Apply an action to each run or configuration, show its errors, and rerun the page."""
+    for each in chosen:
         try:
-            action(run_id)
+            action(each)
         except EpsilonError as error:
             st.toast(address.plain(str(error)), icon=":material/error:")
     clear_selection()
@@ -49,6 +54,34 @@ def show_dialog() -> None:
     dialog: Callable[[], None] | None = st.session_state.pop(_DIALOG, None)
     if dialog:
         dialog()
+
+
+def rerun(app: Application, configs: Mapping[str, SimulationConfig]) -> None:
+    """Rerun runs, after the user's answer if some are unprotected accesses to a corpus with a budget.
+
+    Args:
+        app: The application service.
+        configs: The configurations by run.
+    """
+    if app.budgets.exists() and any(submitting.unprotected_corpora(app, config) for config in configs.values()):
+        ask(partial(_rerun_unprotected, app, configs))
+    _rerun(app, list(configs.values()), unprotected=False)
+
+
+def _rerun(app: Application, configs: Sequence[SimulationConfig], *, unprotected: bool) -> None:
+    apply(lambda config: app.runs.resubmit(config, owner_pid=os.getpid(), unprotected=unprotected), configs)
+
+
+@st.dialog("Rerun without a guarantee")
+def _rerun_unprotected(app: Application, configs: Mapping[str, SimulationConfig]) -> None:
+    st.markdown("Some of these runs have no privacy guarantee, and their corpus has a budget.")
+    chosen, unprotected = submitting.choice(app, list(configs.values()), key="runs_rerun")
+    with st.container(horizontal=True):
+        number = "1 run" if len(chosen) == 1 else f"{len(chosen):,} runs"
+        if st.button(f"Rerun {number}", type="primary", key="rerun_chosen", disabled=not chosen):
+            _rerun(app, chosen, unprotected=unprotected)
+        if st.button("Cancel", key="rerun_not"):
+            st.rerun()
 
 
 @st.dialog("Delete runs")

@@ -1,6 +1,5 @@
 """The list of runs and the actions on them. It refreshes automatically while a run is queued or running."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -306,7 +305,7 @@ def _actions(app: Application, chosen: Sequence[Overview]) -> None:
             help="Repeats the selected runs on this machine and keeps the first runs. The note of each rerun compares "
             "its results with those of the first run.",
         ):
-            actions.apply(lambda run_id: app.runs.resubmit(done[run_id], owner_pid=os.getpid()), firsts)
+            actions.rerun(app, {run_id: done[run_id] for run_id in firsts})
         if st.button(f"Annotate {len(mine)}" if mine else "Annotate", disabled=not mine, icon=":material/edit_note:"):
             before = next(overview.note for overview in chosen if overview.run.run_id in mine)
             actions.ask(partial(actions.note, app, mine, before))

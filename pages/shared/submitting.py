@@ -54,12 +54,13 @@ def choice(app: Application, configs: Sequence[SimulationConfig], *, key: str) -
     """
     if not app.budgets.exists():
         return list(configs), False
-    effects = [_unprotected(app, config) for config in configs]
+    effects = [unprotected_corpora(app, config) for config in configs]
     accepted = accept_unprotected([name for names in effects for name in names], key=f"{key}-unprotected")
     return [config for config, names in zip(configs, effects, strict=True) if accepted or not names], accepted
 
 
-def _unprotected(app: Application, config: SimulationConfig) -> tuple[str, ...]:
+def unprotected_corpora(app: Application, config: SimulationConfig) -> tuple[str, ...]:
+    """Return the names of the corpora whose totals would no longer hold after a run."""
     with suppress(EpsilonError):  # a run that cannot be planned is refused when it is submitted
         return app.budgets.preview(config).unprotected
     return ()

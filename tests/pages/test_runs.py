@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.config import SimulationConfig, run_id
+from engine.cluster import supervisor
+from engine.config import PrivacyConfig, SimulationConfig, run_id
 from engine.records import RunKind, RunState
 from engine.service import Application
 from engine.service.reproducibility import repeat_id
@@ -80,6 +81,39 @@ def test_failed_noise_check_replaces_epsilon(open_page, settings):
     app._context.store.append(claim, record(2, faults=("The noise is not there.",)))
     app._context.store.finish(claim, provenance())
     assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ noise check"]
+
+
+def test_rerun_without_guarantee_asks_first(settings, monkeypatch):
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
+    app = Application(settings)
+    config = replace(SMALL, privacy=PrivacyConfig(noise_multiplier=0.0))
+    store, identity = app._context.store, app.queries.identity(config)
+    store.submit(identity, config, app.queries.corpus(config).checksum)
+    claim = store.claim(identity, "me/1")
+    store.append(claim, record(2))
+    store.finish(claim, provenance(app.queries.corpus(config).checksum))
+    app.budgets.set_total("synthetic", 2.0)
+
+    def script(app, configs):
+        import streamlit as st
+
+        from pages.runs import actions
+
+        if st.button("Rerun", key="rerun"):
+            actions.rerun(app, configs)
+        if asked := st.session_state.get(actions._DIALOG):  # the test's runs are of the whole script, not of the dialog
+            asked()
+
+    test = AppTest.from_function(script, default_timeout=60, kwargs={"app": app, "configs": {identity: config}}).run()
+    test.button(key="rerun").click().run()
+    assert app.queries.repeated([app.queries.get(identity)]) == {}
+    assert test.button(key="rerun_chosen").disabled
+    test.checkbox(key="runs_rerun-unprotected").check().run()
+    test.button(key="rerun_chosen").click().run()
+    (again,) = app.queries.repeated([app.queries.get(identity)]).values()
+    assert again.state == RunState.QUEUED
+    assert any(access.run == repeat_id(identity) for access in app.budgets.state("synthetic").looks)
+    app.close()
 
 
 class TestService:
