@@ -32,7 +32,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreAddressError, StoreError, StoreUnavailable
 
-SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
+SCHEMA, OLDER = "7", ("1", "2", "3", "4", "5", "6")
 """The last of :mod:`engine.store.migrations`, which yields the tables below, and versions that are upgraded on
 opening."""
 BUSY_SECONDS = 15

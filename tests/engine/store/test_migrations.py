@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import make_url
 
 from engine.errors import StoreError
-from engine.records import RunKind, RunState
+from engine.records import FederatedRound, RunKind, RunState
 from engine.store import migrations, schema
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
@@ -125,6 +126,80 @@ def test_older_programs_refuse_an_upgraded_database(tmp_path):
     with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
         assert connection.execute("SELECT version FROM epsilon_schema").fetchone() == (int(schema.SCHEMA),)
     connection.close()
+
+
+PRIVATE = 0.123456789
+"""A value that is found again in the file of the database."""
+
+
+def with_private_values(address: str, source: str, **changed: object) -> str:
+    """Store a run with a record as versions up to 0.6.0 did, in tables of version 6; return its identity."""
+    store = RunStore(address)
+    clients = replace(SMALL.federation, clients=2 if changed else 1)
+    privacy = replace(SMALL.privacy, noise_source=source, **changed)
+    config = replace(SMALL, seed=len(source), privacy=privacy, federation=clients)
+    identity = f"{source:0<16}"
+    store.submit(identity, config, "checksum")
+    federation = FederatedRound(
+        round=1, rounds=1, clients=(3,), failed=(4,), drift=0.5, update_norms=(0.5,), bytes_down=8, bytes_up=8
+    )
+    made = replace(record(0), loss=PRIVATE, gradient_norm_max=PRIVATE, examples_seen=17, federation=federation)
+    store.append(store.claim(identity, "here"), made)
+    store.close()
+    engine = create_engine(address)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '6'"))
+        connection.execute(text("UPDATE epsilon_schema SET version = 6"))
+    engine.dispose()
+    return identity
+
+
+@pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
+def test_private_values_of_system_noise_are_removed_once(store_address, mechanism, caplog):
+    with_private_values(store_address, "seeded")
+    system = with_private_values(store_address, "system", mechanism=mechanism)
+    with caplog.at_level("WARNING"):
+        store = RunStore(store_address)
+        (found,) = store.get(system).records
+        (seeded,) = store.get("seeded".ljust(16, "0")).records
+    assert "removed from 1 records" in caplog.text
+    assert found == found.without_private_values(clients=mechanism != "dp-sgd")
+    assert found.loss is found.gradient_norm_max is found.examples_seen is found.noise_check.batch_mean is None
+    assert (found.federation.clients is None) == (mechanism != "dp-sgd")
+    assert found.scores == record(0).scores
+    assert seeded.loss == PRIVATE
+    store.close()
+    caplog.clear()
+    engine = create_engine(store_address)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '6'"))
+    engine.dispose()
+    again = RunStore(store_address)
+    assert again.get(system).records == (found,)
+    again.close()
+    assert "removed" not in caplog.text
+
+
+def test_removed_values_are_gone_from_the_file(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    with_private_values(f"sqlite:///{path}", "system")
+    assert str(PRIVATE).encode() in path.read_bytes()
+    store = RunStore(f"sqlite:///{path}")
+    store.newest(1)
+    store.close()
+    assert all(str(PRIVATE).encode() not in each.read_bytes() for each in tmp_path.iterdir())
+
+
+def test_unreadable_record_is_kept_and_counted(store_address, caplog):
+    system = with_private_values(store_address, "system")
+    engine = create_engine(store_address)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE records SET body = '{}'"))
+    engine.dispose()
+    store = RunStore(store_address)
+    assert store.status(system).state == RunState.RUNNING
+    store.close()
+    assert "1 records cannot be read" in caplog.text
 
 
 def test_failed_upgrade_is_rolled_back(tmp_path, monkeypatch):
