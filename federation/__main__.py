@@ -19,6 +19,7 @@ VERBS = {
     "server": "run the server (SuperLink) for all rounds of a run",
     "client": "run a client (SuperNode) until interrupted",
     "ledger": "print the privacy cost (ε) of this client's rounds",
+    "forget": "destroy the sealed measurements of all runs of this client; its ledger stays",
     "split": "write each client's shard of the corpus, as in a simulation, to a CoNLL file",
 }
 
@@ -53,6 +54,11 @@ def _run(verb: str, agreement: Agreement, file: Path) -> int:
         return 0
     if verb == "ledger":
         return _ledger(agreement)
+    if verb == "forget":
+        from federation import check_files
+
+        print(f"Destroyed the measurements of {len(check_files.destroy_all(agreement.client))} runs.")  # noqa: T201
+        return 0
     if verb == "split":
         from federation.client import split
 

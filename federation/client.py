@@ -43,6 +43,7 @@ from engine.settings import Settings
 from engine.simulation.setup import build_client_models, compile_parts
 from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
+from federation import check_files
 from federation.configuration import Agreement
 from federation.ledger import Entry, Ledger
 
@@ -238,7 +239,7 @@ class Client:
         return Trained(update=update, examples=len(self.holding.split), epsilon=epsilon)
 
     def _failed_before(self) -> bool:
-        result = self._folder / "check.json"
+        result = self._folder / check_files.RESULT
         return result.exists() and bool(json.loads(result.read_bytes())["faults"])
 
     def _visit(self, round: int) -> LocalTraining:
@@ -301,12 +302,13 @@ class Client:
         """
         if not self.plan.private:
             return None
-        key, saved = self._folder / "check.key", self._folder / "check.npz"
+        key, saved = self._folder / check_files.KEY, self._folder / check_files.SAVED
         try:
             key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not key.exists():
                 with atomic_write(key, "The key of the noise check") as temporary:
                     temporary.write_bytes(system.token_bytes(32))
+            key.touch()  # the files of a run that gets no more rounds are destroyed
             content = saved.read_bytes() if saved.exists() else b""
             if content and not content.startswith(_UNSEALED):
                 head, _, sealed = content.partition(b"\n")
@@ -350,14 +352,11 @@ class Client:
             monitor: The noise check.
             ended: Whether no round of the run will follow.
         """
-        key, saved = self._folder / "check.key", self._folder / "check.npz"
-        with atomic_write(self._folder / "check.json", "The result of the noise check") as temporary:
+        key, saved = self._folder / check_files.KEY, self._folder / check_files.SAVED
+        with atomic_write(self._folder / check_files.RESULT, "The result of the noise check") as temporary:
             temporary.write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
         if ended:
-            for path in filter(Path.exists, (key, saved)):
-                with path.open("r+b") as file:
-                    overwrite(file)
-                path.unlink()
+            check_files.destroy(self._folder)
             return
         content, head = io.BytesIO(), self._sealed_as + str(monitor.steps_seen).encode()
         np.savez(content, allow_pickle=False, **monitor.state)

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from engine.errors import ClusterError, InvalidConfig
+from engine.errors import ClusterError, InvalidConfig, StoreError
+from federation import check_files
 from federation.configuration import FILE, Agreement
 from federation.keys import CERTIFICATE, KEY
 
@@ -18,6 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _BIN = Path(sys.prefix) / "bin"
 _START_TIMEOUT, _RETRY_DELAY = 60.0, 2.0
 """Time in which the server must answer, and delay before a client starts its SuperNode again, in seconds."""
+_SWEEP_SECONDS = 60.0
+"""Seconds between searches for measurements of runs that get no more rounds."""
 
 
 def run_server(agreement: Agreement, file: Path) -> int:
@@ -107,14 +111,26 @@ def run_client(agreement: Agreement, file: Path) -> NoReturn:
     ]
     env = _environment(file, home, own)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    _destroy_old_measurements(agreement)
     while True:  # the server may not have registered the key yet, or may not be running
         node = subprocess.Popen(command, env=env)
         try:
-            node.wait()
+            while node.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    node.wait(_SWEEP_SECONDS)
+                _destroy_old_measurements(agreement)
         finally:
             node.terminate()
             node.wait()
         time.sleep(_RETRY_DELAY)
+
+
+def _destroy_old_measurements(agreement: Agreement) -> None:
+    """Destroy what the noise check measured in runs that get no more rounds; report what cannot be destroyed."""
+    try:
+        check_files.destroy_all(agreement.client, check_files.lifetime(agreement.seconds))
+    except StoreError as error:
+        print(error, file=sys.stderr)  # noqa: T201
 
 
 def _environment(file: Path, home: Path, *first: Path) -> Mapping[str, str]:

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import os
+import time
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
 from engine.settings import Settings
 from engine.simulation.setup import prepare
+from federation import __main__ as cli
+from federation import check_files
 from federation import client as client_module
 from federation.client import Client, own_epsilon, own_plan, split
 from federation.configuration import Agreement
+from federation.flower import processes
 from federation.server import Server
 from tests.conftest import share
 
@@ -232,3 +237,52 @@ def test_wrong_weight_count_is_refused_without_a_charge(tmp_path, settings):
     with pytest.raises(TrainingFailed, match="3 weights"):
         client.train(np.zeros(3, dtype=np.float32), 0)
     assert not client.ledger.entries()
+
+
+class TestEndOfMeasurements:
+    """A client that never sees its last round destroys its measurements too."""
+
+    @pytest.fixture
+    def begun(self, tmp_path, settings):
+        """Return a client after the first of two rounds, with the folder of its run."""
+        client = Client(agreement(tmp_path, noise_source="system"), settings)
+        client.train(prepare(client.config, settings).run.weights.copy(), 0)
+        return client, client.agreement.client / client.run
+
+    def test_measurements_without_a_further_round_are_destroyed(self, begun, tmp_path):
+        client, folder = begun
+        limit = check_files.lifetime(client.agreement.seconds)
+        assert check_files.destroy_all(client.agreement.client, limit) == []
+        for name in ("check.key", "check.npz"):
+            os.utime(folder / name, (1, time.time() - limit - 1))
+        twin = tmp_path / "twin"
+        os.link(folder / "check.key", twin)
+        processes._destroy_old_measurements(client.agreement)
+        assert sorted(path.name for path in folder.iterdir()) == ["check.json"]
+        assert twin.read_bytes() == bytes(32), "the key is overwritten, not only unlinked"
+        assert client.ledger.entries()
+        with pytest.raises(BudgetExceeded):
+            client.train(np.zeros(client.holding.shared, np.float32), 0)
+
+    def test_a_round_in_progress_keeps_its_measurements(self, begun):
+        client, folder = begun
+        for name in ("check.key", "check.npz"):
+            os.utime(folder / name, (1, 1))
+        client._monitor(client.holding.shared)  # a round begins
+        processes._destroy_old_measurements(client.agreement)
+        assert (folder / "check.npz").exists()
+
+    def test_run_continues_after_its_measurements_were_destroyed(self, begun, settings):
+        client, folder = begun
+        check_files.destroy(folder)
+        start = prepare(client.config, settings).run.weights.copy()
+        assert client.train(start, 1).epsilon > 0
+        assert not (folder / "check.key").exists()
+
+    def test_forget_destroys_all_and_keeps_the_ledger(self, begun, monkeypatch, capsys):
+        client, folder = begun
+        monkeypatch.setattr(cli.configuration, "read", lambda _: client.agreement)
+        assert cli.main(["forget", str(client.agreement.client / "agreement.toml")]) == 0
+        assert "1 runs" in capsys.readouterr().out
+        assert not (folder / "check.key").exists()
+        assert (client.agreement.client / "ledger.jsonl").exists()
