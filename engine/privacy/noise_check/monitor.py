@@ -46,6 +46,8 @@ _CHAOS = 30
 """Largest gap between two sums that rounding may explain, in units of the sum's change when the last digit of each
 weight changes.
 """
+_OF_THE_SAME_DRAWS = {"squares", "slacks", "visits", "bins", "tails"}
+"""Measurements that tests compare with one another: a checkpoint without all of them starts them again."""
 WAITING = 16
 """Most steps that are measured together."""
 _WINDOW = 256
@@ -122,7 +124,12 @@ class NoiseMonitor:
     @state.setter
     def state(self, state: dict[str, np.ndarray]) -> None:
         self._waiting.clear()
-        self._state |= state  # values that an older checkpoint lacks keep their initial value
+        # Values that an older checkpoint lacks, or has in another shape, keep their initial value.
+        known = self._state
+        usable = {name: value for name, value in state.items() if name in known and value.shape == known[name].shape}
+        if not usable.keys() >= _OF_THE_SAME_DRAWS:
+            usable = {name: value for name, value in usable.items() if name not in _OF_THE_SAME_DRAWS}
+        self._state |= {name: value.astype(known[name].dtype) for name, value in usable.items()}
         self._keys = {int(key): step for keys in self._state["keys"] for step, key in enumerate(keys) if key}
 
     def later(self, measure: Callable[[], None]) -> None:
