@@ -206,6 +206,7 @@ class Client:
         Raises:
             BudgetExceeded: If the round was started before.
             TrainingFailed: If the server's weights do not fit, the weights are not finite, or the noise check fails.
+            StoreError: If the measurements of earlier rounds cannot be read; the round is not charged.
         """
         plan, visit = self.plan, self._visit(round)
         if common.shape != (self.holding.shared,) or not np.isfinite(common).all():
@@ -214,6 +215,7 @@ class Client:
             )
         if self._failed_before():
             raise TrainingFailed(f"round={round + 1}: the noise check of this run failed before; nothing is sent")
+        self._measurements()  # before the round is charged: what cannot be read costs nothing
         epsilon = own_epsilon(plan, round + 1) if self._epsilon_is_valid else math.inf
         self.ledger.charge(self._entry(round, epsilon))
         streams = self._streams()
@@ -292,6 +294,26 @@ class Client:
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
 
+    def _measurements(self) -> dict[str, np.ndarray]:
+        """Return what the noise check measured in earlier rounds. Raises StoreError if it cannot be read."""
+        key, saved = self._folder / check_files.KEY, self._folder / check_files.SAVED
+        try:
+            content = saved.read_bytes() if saved.exists() else b""
+            if content and not content.startswith(_UNSEALED):
+                head, _, sealed = content.partition(b"\n")
+                if not head.startswith(self._sealed_as):
+                    raise SealBroken("it belongs to another run or version")
+                content = unseal(key.read_bytes(), sealed, head)
+            if not content:
+                return {}
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return {name: arrays[name].copy() for name in arrays.files}
+        except Exception as error:  # numpy evaluates headers, so parser and allocation errors are possible too
+            raise StoreError(
+                f"The measurements of the noise check in {saved} cannot be read: {error}. No round was charged. "
+                "Restore the file, or continue without them: python -m federation forget FILE"
+            ) from error
+
     def _monitor(self, size: int) -> NoiseMonitor | None:
         """Return the noise check of this run with its earlier measurements.
 
@@ -302,37 +324,28 @@ class Client:
         """
         if not self.plan.private:
             return None
-        key, saved = self._folder / check_files.KEY, self._folder / check_files.SAVED
+        key, measured = self._folder / check_files.KEY, self._measurements()
         try:
             key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not key.exists():
                 with atomic_write(key, "The key of the noise check") as temporary:
                     temporary.write_bytes(system.token_bytes(32))
             key.touch()  # the files of a run that gets no more rounds are destroyed
-            content = saved.read_bytes() if saved.exists() else b""
-            if content and not content.startswith(_UNSEALED):
-                head, _, sealed = content.partition(b"\n")
-                if not head.startswith(self._sealed_as):
-                    raise SealBroken("it belongs to another run or version")
-                content = unseal(key.read_bytes(), sealed, head)
-        except (OSError, SealBroken) as error:
-            raise StoreError(f"The measurements of the noise check in {saved} cannot be read: {error}.") from error
+            secrets = Secrets(key.read_bytes())
+        except OSError as error:
+            raise StoreError(f"The key of the noise check {key} cannot be used: {error.strerror or error}.") from error
         plans: Sequence[PrivacyPlan] = [self._server_plan or self.plan.parts[self._index]]
-        unit = self.plan.mechanism.unit
         layers = [(title, where) for title, where in self.holding.layers if where.stop <= size]
         monitor = NoiseMonitor(
             plans,
             size,
             layers=layers,
-            unit=unit,
-            secrets=Secrets(key.read_bytes()),
+            unit=self.plan.mechanism.unit,
+            secrets=secrets,
             checks=self.config.federation.clients,
             verdicts=len(self.plan.rounds),
         )
-        if content:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                # A file of an earlier version may lack some.
-                monitor.state = {name: arrays[name].copy() for name in monitor.state if name in arrays}
+        monitor.state = measured  # a file of an earlier version may lack some
         return monitor
 
     @property

@@ -24,6 +24,7 @@ from federation.configuration import Agreement
 from federation.flower import processes
 from federation.server import Server
 from tests.conftest import share
+from tests.engine.privacy.noise_check.test_older_state import of_version_0_6
 
 FIELDS = {
     "corpus": "synthetic",
@@ -286,3 +287,23 @@ class TestEndOfMeasurements:
         assert "1 runs" in capsys.readouterr().out
         assert not (folder / "check.key").exists()
         assert (client.agreement.client / "ledger.jsonl").exists()
+
+    def test_unreadable_measurements_cost_no_round(self, begun, settings):
+        client, folder = begun
+        start = prepare(client.config, settings).run.weights.copy()
+        saved = (folder / "check.npz").read_bytes()
+        for broken in (b"PK\x03\x04 no archive", saved[:-1], b"federation check 0, run x, step 1\n"):
+            (folder / "check.npz").write_bytes(broken)
+            with pytest.raises(StoreError, match="No round was charged"):
+                client.train(start, 1)
+            assert len(client.ledger.entries()) == 1
+            assert (folder / "check.npz").read_bytes() == broken
+        (folder / "check.npz").write_bytes(saved)
+        client.train(start, 1)
+
+    def test_measurements_of_an_older_version_are_continued(self, begun, settings):
+        client, folder = begun
+        state = of_version_0_6(client._monitor(client.holding.shared).state)
+        np.savez(folder / "check.npz", **state)
+        client.train(prepare(client.config, settings).run.weights.copy(), 1)
+        assert json.loads((folder / "check.json").read_bytes()) == {"faults": []}
