@@ -367,7 +367,8 @@ class Client:
         """
         key, saved = self._folder / check_files.KEY, self._folder / check_files.SAVED
         with atomic_write(self._folder / check_files.RESULT, "The result of the noise check") as temporary:
-            temporary.write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
+            faults = monitor.verdict().without_private_values().faults
+            temporary.write_text(json.dumps({"faults": faults}), encoding="utf-8")
         if ended:
             check_files.destroy(self._folder)
             return

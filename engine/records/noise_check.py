@@ -1,8 +1,12 @@
 """The result of a run's noise check: its measurements, and the differences from the plan."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+_NUMBER = re.compile(r"[+−-]?\d[\d,.]*(?:e[+-]?\d+)?(?: %)?(?<![.,])")
+"""A number in the text of a fault: a step, a sentence, a norm, or a share of the noise."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,10 @@ class NoiseCheck:
         return not self.failed and self.measurable
 
     def without_private_values(self) -> "NoiseCheck":
-        """Return the check without values that are computed from samples and noise."""
+        """Return the check without values that are computed from samples and noise, also in the texts of faults."""
         return replace(
             self,
+            faults=tuple(_NUMBER.sub("…", fault) for fault in self.faults),
             noise_std=None,
             clipped_norm_max=None,
             sentences_measured=0,

@@ -45,13 +45,17 @@ class _ApplicationCollector(Collector):
         labels = ["corpus", "unit", "delta"]
         total = GaugeMetricFamily("epsilon_budget", "Privacy budget (ε) of a corpus", labels=labels)
         share = GaugeMetricFamily("epsilon_budget_booked", "Used share of the budget, 0 to 1", labels=labels)
+        holds_help = "Whether the budget bounds the loss: 0 after an unprotected access"
+        holds = GaugeMetricFamily("epsilon_budget_holds", holds_help, labels=labels)
         for account in accounts:
             if budget := account.budget:
                 values = [account.name, budget.unit, f"{budget.delta:g}"]
                 total.add_metric(values, budget.epsilon)
                 share.add_metric(values, account.share)
+                holds.add_metric(values, account.holds)
         yield total
         yield share
+        yield holds
 
 
 def text(app: Application) -> bytes:

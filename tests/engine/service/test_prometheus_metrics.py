@@ -1,10 +1,12 @@
 """Metrics of the program in Prometheus format."""
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.config import PrivacyConfig
 from engine.records import RunState
 from engine.service import Application, prometheus_metrics
 from tests.engine.factories import SMALL
@@ -36,6 +38,10 @@ def test_metrics_include_queue_states_and_budgets(settings):
     assert found["epsilon_cluster_up",] == found["epsilon_workers",] == 0
     assert found["epsilon_budget", "synthetic", "1e-05", "sentence"] == 3
     assert found["epsilon_budget_booked", "synthetic", "1e-05", "sentence"] == 0
+    assert found["epsilon_budget_holds", "synthetic", "1e-05", "sentence"] == 1
+    plain = replace(SMALL, privacy=PrivacyConfig(noise_multiplier=0.0))
+    app.budgets.charge(app.budgets.unprotected_accesses("a" * 16, plain, "an audit", unprotected=True))
+    assert read(app)["epsilon_budget_holds", "synthetic", "1e-05", "sentence"] == 0
     app.close()
 
 
