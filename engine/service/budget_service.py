@@ -23,7 +23,7 @@ from engine.errors import EpsilonError, InvalidConfig, StoreError
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
 from engine.privacy.budget import BOOKED, LOOK, SPENT, Budget, BudgetState, ChargeRequest
-from engine.records import Run, RunKind, RunState
+from engine.records import Run, RunKind
 from engine.service.access_service import AccessService
 from engine.service.budget_accounts import BudgetAccounts, shared_text
 from engine.service.budget_totals import new_total, usual_settings
@@ -344,12 +344,10 @@ class BudgetService:
             parts = {"stream": _stream(run), "cost": cost, "parties": parties}
             if run.status.state.final:
                 with self._context.store.exclusive() as connection:
-                    ask = (connection, run.run_id)
-                    failed, recorded = privacy_ledger.failed_check(*ask), privacy_ledger.has_records(*ask)
+                    failed = privacy_ledger.failed_check(connection, run.run_id)
+                    never = privacy_ledger.never_began(connection, run.run_id)
                 if failed:
                     yield {**entry, "what": f"{entry['what']}, {privacy_ledger.FAILED_CHECK}", "kind": LOOK}
-                # A run that is queued again has no start, but keeps its records.
-                never = run.status.state == RunState.CANCELLED and run.status.started is None and not recorded
                 yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}
             else:
                 steps = {"steps": plan.steps, "even": False, "before": 0.0, "again": False, "own": cost}

@@ -107,7 +107,7 @@ def finalize(connection: Connection, run: str | None = None) -> None:
                     _append(connection, {**access, "kind": LOOK})
 
     for number, entry in _unused(entries):
-        if (run is None or entry["run"] == run) and _never_began(connection, entry["run"]):
+        if (run is None or entry["run"] == run) and never_began(connection, entry["run"]):
             withdrawn = {name: entry[name] for name in ("corpus", "name", "run", "what")}
             _append(connection, {**withdrawn, "kind": UNUSED, "access": number})
 
@@ -123,15 +123,12 @@ def _unused(entries: Sequence[dict[str, Any]]) -> list[tuple[int, dict[str, Any]
     return [(number, entry) for number, entry in last.values() if number not in withdrawn]
 
 
-def _never_began(connection: Connection, run: str) -> bool:
+def never_began(connection: Connection, run: str) -> bool:
+    """Return whether a run ended before a worker claimed it; one that was queued again keeps its earlier records."""
     row = connection.execute(select(runs.c.state, runs.c.started).where(runs.c.run_id == run)).first()
-    ended = row is not None and row.state in _FINAL and row.started is None
-    return ended and not has_records(connection, run)
-
-
-def has_records(connection: Connection, run: str) -> bool:
-    """Return whether a run has stored a record, in any attempt."""
-    return connection.execute(select(records.c.round).where(records.c.run_id == run).limit(1)).first() is not None
+    if row is None or row.state not in _FINAL or row.started is not None:
+        return False
+    return connection.execute(select(records.c.round).where(records.c.run_id == run).limit(1)).first() is None
 
 
 def failed_check(connection: Connection, run: str) -> bool:

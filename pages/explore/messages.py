@@ -207,17 +207,13 @@ def promise(privacy: PrivacySpent) -> list[str]:
         f"{_unbroken('δ', delta_text(privacy.delta))}.",
         _adjacency(privacy),
     ]
-    if privacy.accountant == "rdp":
-        paragraphs.append(
-            f"At δ = {delta_text(privacy.delta)}, rounding would decide the tighter ε, so Rényi accounting computes it."
-        )
-    elif privacy.accountant != "exact":
-        paragraphs.append(f"Rényi accounting, a looser bound, gives ε = {epsilon_text(privacy.rdp_epsilon)}.")
-    if privacy.poisson_epsilon is not None:
-        paragraphs.append(
-            f"Papers often report ε = {epsilon_text(privacy.poisson_epsilon)} for such batches. This value assumes "
-            "Poisson sampling, which was not used; it is not valid here."
-        )
+    if privacy.accountant != "exact":
+        looser = f"Rényi accounting, a looser bound, gives ε = {epsilon_text(privacy.rdp_epsilon)}."
+        tiny = "Rényi accounting computes ε, since rounding would decide a tighter one at so small a δ."
+        paragraphs.append(tiny if privacy.accountant == "rdp" else looser)
+    if (papers := privacy.poisson_epsilon) is not None:
+        often = f"Papers often report ε = {epsilon_text(papers)} for such batches. This value assumes Poisson "
+        paragraphs.append(f"{often}sampling, which was not used; it is not valid here.")
     return [*paragraphs, "This ε assumes:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
 
 
