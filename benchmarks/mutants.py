@@ -46,8 +46,11 @@ MODULES = {
         f"{_PRIVACY}/assumptions/test_evaluation.py",
         f"{_FEDERATED}/test_costliest.py",
     ),
-    "engine/privacy/loss_pmf.py": (f"{_PRIVACY}/test_loss_pmf.py",),
-    "engine/privacy/pld.py": (f"{_PRIVACY}/test_pld.py", f"{_PRIVACY}/assumptions/test_evaluation.py"),
+    "engine/privacy/pld.py": (
+        f"{_PRIVACY}/test_pld.py",
+        f"{_PRIVACY}/test_loss_pmf.py",
+        f"{_PRIVACY}/assumptions/test_evaluation.py",
+    ),
     "engine/privacy/group_privacy.py": (f"{_PRIVACY}/test_mixtures.py",),
     "engine/privacy/rdp_filter.py": (f"{_PRIVACY}/test_rdp_filter.py",),
     "engine/privacy/noise_check/schedule.py": (f"{_PRIVACY}/noise_check/test_schedule.py",),

@@ -141,7 +141,7 @@ class SimulationConfig:
 
     def _check_platforms(self) -> None:
         federation = self.federation
-        if len(self.tagger.schemes) > 1 and splits_of(self.tagger.name)[-1] in (federation.shared_parts or ()):
+        if len(self.tagger.schemes) > 1 and self.shares_scores:
             raise InvalidConfig(
                 f"scheme={self.tagger.scheme!r}, expected one for all clients, since they share the scores of their "
                 f"tags: shared={federation.shared!r}"
@@ -202,6 +202,11 @@ class SimulationConfig:
         """The corpus of each client; empty where all clients have parts of one corpus."""
         names = tuple(self.corpus.split(JOIN))
         return names if len(names) > 1 else ()
+
+    @property
+    def shares_scores(self) -> bool:
+        """Whether clients share the last layer, the scores of the tags, so that they need the same tags."""
+        return splits_of(self.tagger.name)[-1] in (self.federation.shared_parts or ())
 
     @property
     def schemes(self) -> tuple[str, ...]:

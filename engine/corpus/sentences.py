@@ -1,7 +1,9 @@
 """Tagged sentences, and a corpus made of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from engine.corpus.tag_schemes import tags_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,6 @@ class Corpus:
     def tags(self) -> tuple[str, ...]:
         """All tags: O first, then B- and I- of each type in alphabetical order."""
         return tags_of(self.entity_types)
-
-
-def tags_of(entity_types: Iterable[str], prefixes: str = "BI") -> tuple[str, ...]:
-    """Return all tags of these entity types: O first, then each prefix of each type in alphabetical order.
-
-    Args:
-        entity_types: Names of the types.
-        prefixes: One letter for each kind of tag, by default B- and I-.
-    """
-    return ("O", *(f"{prefix}-{name}" for name in sorted(set(entity_types)) for prefix in prefixes))
 
 
 def entities(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:

@@ -1,4 +1,4 @@
-"""Tags of one sentence in BIO2 or BIOES, for taggers that also learn where entities end.
+"""Tags in BIO2 or BIOES, for taggers that also learn where entities end.
 
 In BIOES (the BILOU of Ratinov and Roth 2009) S-X is an entity of one token, and E-X is the last token of a longer one.
 Corpora are always converted to BIO2 (:mod:`engine.corpus.conll`), and scores are computed in BIO2.
@@ -18,13 +18,23 @@ better:
   becomes one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 PREFIXES = {"bio2": "BI", "bioes": "BIES"}
 """Prefixes of the tags of one entity type, by the scheme's name in configurations."""
 _AT_THE_END = {"B": "S", "I": "E"}
 _IN_BIO2 = {"S": "B", "E": "I"}
+
+
+def tags_of(entity_types: Iterable[str], prefixes: str = "BI") -> tuple[str, ...]:
+    """Return all tags of these entity types: O first, then each prefix of each type in alphabetical order.
+
+    Args:
+        entity_types: Names of the types.
+        prefixes: One letter for each kind of tag, by default B- and I-.
+    """
+    return ("O", *(f"{prefix}-{name}" for name in sorted(set(entity_types)) for prefix in prefixes))
 
 
 def to_bioes(tags: Sequence[str]) -> list[str]:

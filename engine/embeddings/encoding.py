@@ -14,8 +14,8 @@ import numpy as np
 
 from engine.artifact_store import ArtifactStore
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.sentences import Corpus, Sentence, tags_of
-from engine.corpus.tag_schemes import PREFIXES, to_bioes
+from engine.corpus.sentences import Corpus, Sentence
+from engine.corpus.tag_schemes import PREFIXES, tags_of, to_bioes
 from engine.embeddings.vectors import VectorPackage, look_up
 
 _SPLITS = ("train", "validation", "test")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.config import SimulationConfig
 from engine.corpus.tag_schemes import PREFIXES
-from engine.taggers import build, splits_of
+from engine.taggers import build
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: 
     Raises:
         InvalidConfig: for shared parts that the tagger does not have.
     """
-    known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
-    entity_types = len({name for each in types for name in each} if known else set(types[platform]))
+    entity_types = len({name for each in types for name in each} if config.shares_scores else set(types[platform]))
     tags = len(PREFIXES[config.schemes[platform]]) * entity_types + 1
     tagger = build(config.tagger, config.feature_set.width(config.language_model), tags, config.feature_set.copied)
     tagger = tagger.sharing(config.federation.shared_parts)

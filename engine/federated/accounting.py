@@ -40,7 +40,8 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
     """
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
-    losses = [accounting.privacy_spent(part, taken) for part, taken in max_cost_candidates(plan, steps, client)]
+    candidates = max_cost_candidates(plan, steps, client)
+    losses = [accounting.privacy_spent(part, taken) for part, taken in candidates]
     if not losses:
         return accounting.privacy_spent(plan.parts[0], 0)
     privacy = max(losses, key=lambda privacy: privacy.epsilon)
@@ -82,8 +83,9 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
     if server.sampling == "poisson":
         drawn = JOINED if server.noise_source == "seeded" else JOINED_WITHHELD
         joined = (drawn if server.sampling_probability < 1 else EVERY_CLIENT,)
+    times = releases(plan, rounds)
     return replace(
-        accounting.privacy_spent(server, releases(plan, rounds)),
+        accounting.privacy_spent(server, times),
         unit=plan.mechanism.protected,
         neighbouring=plan.mechanism.neighbours,
         assumptions=(*joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS),

@@ -71,11 +71,11 @@ def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
             assumptions=(*source(plan), PUBLIC),
         )
     return PrivacySpent(
+        rdp_epsilon=epsilon(plan, steps_taken, "rdp"),
         epsilon=epsilon(plan, steps_taken),
         delta=plan.delta,
         accountant="rdp" if plan.delta < smallest_delta(steps_taken) else "pld",
         assumptions=(POISSON, SECRET_SAMPLE if plan.noise_source == "seeded" else WITHHELD, *source(plan), PUBLIC),
-        rdp_epsilon=epsilon(plan, steps_taken, "rdp"),
     )
 
 

@@ -33,7 +33,7 @@ from engine.privacy.plan import PrivacyPlan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.privacy.loss_pmf import LossPmf
+    from engine.privacy.pld import LossPmf
 
 LARGEST_GROUP = 1000
 """Most sentences of one group."""
@@ -124,7 +124,7 @@ def side_by_side(parts: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
 @lru_cache(maxsize=1024)
 def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: float, size: int) -> float:
     """Return ε of the steps at each sampling probability, in the worse of the two directions. ``mu`` is 1/σ."""
-    from engine.privacy.loss_pmf import LossPmf
+    from engine.privacy.pld import LossPmf
 
     if delta < smallest_delta(sum(steps for _, steps in levels)):
         return _mixture_rdp_epsilon(levels, mu, delta, size)
@@ -226,7 +226,7 @@ class _Pair:
 
     def distribution(self, width: float, *, removed: bool) -> "LossPmf":
         """Return the privacy loss of removing the group (else: of adding it) on a grid of multiples of ``width``."""
-        from engine.privacy.loss_pmf import LossPmf
+        from engine.privacy.pld import LossPmf
 
         first, last = math.floor(self.losses[0] / width), math.ceil(self.losses[-1] / width)
         grid = np.arange(first, last + 1)

@@ -169,7 +169,7 @@ class Recorder:
             test: test scores likewise, None if not due.
             seconds: wall time since the start of the run.
         """
-        checks = self._checks()
+        federation, checks = self._federated(), self._checks()
         spent = self._privacy_spent(checks)
         platforms = tuple(
             PlatformRecord(
@@ -193,7 +193,7 @@ class Recorder:
             seconds=seconds,
             noise_check=worst(checks),
             platforms=platforms if len(platforms) > 1 else (),
-            federation=self._federated(),
+            federation=federation,
             **self._summary(),
             noise_to_signal=self._noise_to_signal(),
         )

@@ -10,8 +10,7 @@ from engine import embeddings, setup_status
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.config.encoder_registry import MPNET
 from engine.corpus import AnyCorpus, CorpusHandle
-from engine.corpus.sentences import tags_of
-from engine.corpus.tag_schemes import from_bioes
+from engine.corpus.tag_schemes import from_bioes, tags_of
 from engine.embeddings import EncodedCorpus, contamination
 from engine.embeddings.char_ids import with_characters
 from engine.embeddings.contamination import Overlap
@@ -24,7 +23,7 @@ from engine.records import EntityScores
 from engine.scoring import score
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
-from engine.taggers import Tagger, build, splits_of
+from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 from engine.training import compile_cache
 from engine.training.backends import backend_of
@@ -133,7 +132,7 @@ def prepare(
     compile_parts(settings, tell)
     tell("preparing the tagger")
     secrets = secrets or secrets_of(config, corpus.checksum)
-    identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
+    identity, version, seeds = run_id(config, corpus.checksum), engine_version(config), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
     sides = tuple(build_client_models(config, corpus.parts, shared, encoded, settings.backend))
     weights = _first_weights(sides, seeds)
@@ -142,7 +141,7 @@ def prepare(
     return Prepared(
         run_id=identity,
         corpus_checksum=corpus.checksum,
-        engine_version=engine_version(config),
+        engine_version=version,
         sides=sides,
         run=run,
     )
@@ -190,8 +189,8 @@ def build_client_models(
         encoded: each corpus encoded.
         backend: "compiled" or "tensorflow".
     """
-    if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
-        # Scores belong to tags: clients that share them have all entity types and may predict those of another client.
+    if config.platforms and config.shares_scores:
+        # Clients that share the scores of tags have all entity types and may predict those of another client.
         types = (tag.partition("-")[2] for arrays in encoded for tag in arrays.tags if tag != "O")
         all_tags = tags_of(types)
         encoded = [with_tags(arrays, all_tags) for arrays in encoded]

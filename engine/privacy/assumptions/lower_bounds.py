@@ -149,7 +149,7 @@ def _composed_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], time
     Privacy losses are rounded down to a grid. Where only ``one`` has a positive probability, the loss counts as the
     largest of the other losses. Values of negligible probability are left out.
     """
-    from engine.privacy.loss_pmf import LossPmf
+    from engine.privacy.pld import LossPmf
 
     seen = (one > 1e-300) & (other > 1e-300)
     if not seen.any():

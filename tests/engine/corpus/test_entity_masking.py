@@ -9,7 +9,7 @@ import pytest
 from engine import corpus
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.corpus import Sentence
-from engine.corpus.entity_masking import MASK, chosen_names, known_twice, masked, names
+from engine.corpus.multi_corpus import MASK, chosen_names, known_twice, masked, names
 from engine.errors import InvalidConfig
 from engine.federated.plan import plan_of
 from engine.settings import Settings

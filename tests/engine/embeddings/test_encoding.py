@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from engine import embeddings
 from engine.artifact_store import ArtifactStore
 from engine.corpus import Corpus, Sentence
-from engine.corpus.sentences import tags_of
-from engine.corpus.tag_schemes import from_bioes, to_bioes
+from engine.corpus.tag_schemes import from_bioes, tags_of, to_bioes
 from engine.embeddings.encoding import (
     EncodedCorpus,
     EncodedSplit,

@@ -18,8 +18,8 @@ from engine.federated.plan import federated_plan
 from engine.privacy import group_privacy
 from engine.privacy.accounting import epsilon, gaussian_epsilon
 from engine.privacy.group_privacy import LARGEST_GROUP, group_epsilon, side_by_side
-from engine.privacy.loss_pmf import LossPmf
 from engine.privacy.plan import PrivacyPlan
+from engine.privacy.pld import LossPmf
 from engine.seeds import Secrets
 
 DELTA = 1e-5

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from engine.privacy.loss_pmf import LossPmf
+from engine.privacy.pld import LossPmf
 
 
 def losses(first: int, *masses: float, infinite: float = 0.0, width: float = 0.25) -> LossPmf:

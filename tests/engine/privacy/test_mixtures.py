@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from engine.errors import InvalidConfig
 from engine.privacy import group_privacy
 from engine.privacy.group_privacy import _Pair, group_epsilon, side_by_side
-from engine.privacy.loss_pmf import LossPmf
 from engine.privacy.plan import PrivacyPlan
+from engine.privacy.pld import LossPmf
 
 DELTA = 1e-5
 

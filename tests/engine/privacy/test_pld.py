@@ -9,7 +9,7 @@ from dp_accounting.pld.pld_pmf import DensePLDPmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from engine.privacy import pld
-from engine.privacy.loss_pmf import LossPmf
+from engine.privacy.pld import LossPmf
 
 
 def dense(found: PrivacyLossDistribution) -> list[DensePLDPmf]:

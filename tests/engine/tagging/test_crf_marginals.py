@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from engine.corpus.sentences import entities, tags_of
-from engine.corpus.tag_schemes import from_bioes
+from engine.corpus.sentences import entities
+from engine.corpus.tag_schemes import from_bioes, tags_of
 from engine.taggers.decoding import Decoder
 from engine.tagging.crf_marginals import chain, confidences
 
