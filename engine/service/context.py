@@ -8,7 +8,7 @@ from engine.access.roles import Role, User
 from engine.settings import Settings
 
 if TYPE_CHECKING:
-    from engine.access.access_store import AccessStore
+    from engine.store.access_store import AccessStore
     from engine.store.run_store import RunStore
 
 
@@ -46,7 +46,7 @@ class ServiceContext:
     @cached_property
     def access_store(self) -> "AccessStore":
         """Grants and the audit log."""
-        from engine.access.access_store import AccessStore
+        from engine.store.access_store import AccessStore
 
         return AccessStore(self.store)
 

@@ -23,7 +23,7 @@ RANKS = (
     ("engine.training",),
     ("engine.federated",),
     ("engine.store",),
-    ("engine.access.access_store", "engine.simulation"),
+    ("engine.store.access_store", "engine.simulation"),
     ("engine.experiments",),
     ("engine.lessons",),
     ("engine.reports", "engine.tagging"),

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine.access.access_store import AccessStore
 from engine.access.roles import Limits, Role, User
 from engine.errors import NotAllowed, RunNotFound
 from engine.records import RunState
 from engine.store import permissions
+from engine.store.access_store import AccessStore
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
