@@ -34,6 +34,13 @@ from tests import postgresql, repeated
 from tests.browser import chromium as browsers
 from tests.slowest_files import SlowestFiles
 
+gc.disable()  # collection creates a million objects, and scans of them would take a sixth of its time
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    gc.enable()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run tests marked nightly too, with 50 times the examples")

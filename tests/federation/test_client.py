@@ -66,7 +66,8 @@ def simulated(config, settings):
     return [run.weights.copy() for progress in run.train() if progress.round is not None]
 
 
-@pytest.mark.parametrize("mechanism", ["dp-sgd", "local", "secure-sum"])
+@pytest.mark.repeats(area="processes", after=2)
+@pytest.mark.parametrize("mechanism", ["dp-sgd", "secure-sum", "local"])
 def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):
     first = agreement(tmp_path, mechanism=mechanism)
     server = Server(first, settings)

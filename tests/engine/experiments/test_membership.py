@@ -97,7 +97,7 @@ def test_train_records_the_client_of_each_sentence(trained_settings):
 
 def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(trained_settings):
     """The model is trained on all training sentences, each shadow model on half of all sentences."""
-    whole = config(data_fraction=1.0, epochs=8.0)
+    whole = config(data_fraction=1.0, epochs=4.0)
     prepared = prepare(whole, trained_settings)
     (side,) = prepared.sides
     for _ in prepared.run.train(0, 0):

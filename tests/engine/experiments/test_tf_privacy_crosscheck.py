@@ -15,6 +15,7 @@ from tests.engine.factories import SMALL
 
 
 @pytest.mark.contract
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize(("tagger", "loss"), [("bilstm-tddl", "mean"), ("bilstm-crf", "sum")])
 def test_clipped_means_agree_and_the_noise_has_the_same_scale(trained_settings, tagger: str, loss: str) -> None:
     config = replace(

@@ -84,10 +84,10 @@ def test_assumptions_of_published_runs_give_their_epsilon(settings):
     runs = {}
     for run in published:
         if run.config.corpus == "synthetic" and run.config.privacy.private and not run.outdated:
-            runs[run.config.privacy, run.config.federation, run.config.training] = run
+            described = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
+            runs[described] = run
     assert len(runs) > 20
-    for run in runs.values():
-        described = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
+    for described, run in runs.items():
         assert assumptions.epsilon(described, described.promised) == pytest.approx(
             run.records[-1].privacy.epsilon, rel=2e-3
         )

@@ -60,6 +60,7 @@ def first_look(run: DPSGD) -> int:
     return next(step for step in range(run.plan.steps) if run.monitor.watch.looks_closely(step)) + 1
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("kind", CENTRAL)
 def test_correct_run_passes_and_is_measured(kind: str) -> None:
     run = central(kind)
@@ -74,6 +75,7 @@ def test_correct_run_passes_and_is_measured(kind: str) -> None:
     assert found.shape_distance < 0.02
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("kind", ["linear-4096"])
 def test_correct_complete_run_measures_each_weight(kind: str) -> None:
     run = central(kind)
@@ -85,6 +87,7 @@ def test_correct_complete_run_measures_each_weight(kind: str) -> None:
     assert found.layers[1].tolerance < 0.12  # of 81 transitions
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("mechanism", FEDERATED)
 def test_correct_clients_pass(mechanism: str) -> None:
     for participants in (None, 8):

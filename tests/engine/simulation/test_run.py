@@ -79,7 +79,8 @@ def test_much_noise_learns_nothing(trained_settings):
     assert list(simulate(noisy, trained_settings))[-1].test.f1 < 0.1
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.repeats(after=1)
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_a_resumed_run_gives_identical_records(trained_settings, optimiser):
     config = dataclasses.replace(SMALL, training=dataclasses.replace(SMALL.training, optimiser=optimiser))
     checkpoints: list[Checkpoint] = []
@@ -105,7 +106,8 @@ FEW_WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("tagger", ["linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf"])
+@pytest.mark.repeats(after=1)
+@pytest.mark.parametrize("tagger", ["linear-crf", "mlp-crf", "linear-softmax", "mlp-softmax"])
 def test_small_taggers_learn_under_dp_and_resume(trained_settings, tagger):
     config = SimulationConfig.from_flat(FEW_WEIGHTS | {"tagger": tagger, "noise_multiplier": 0.5})
     checkpoints: list[Checkpoint] = []
@@ -118,6 +120,7 @@ def test_small_taggers_learn_under_dp_and_resume(trained_settings, tagger):
     assert list(map(without_time, rest)) == list(map(without_time, whole[6:]))
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("well_formed", [True, False])
 def test_a_tagger_that_learns_bioes_is_scored_in_bio2(trained_settings, well_formed):
     """Gold counts do not depend on the training scheme, and predictions contain no E- or S-."""
@@ -173,8 +176,9 @@ def test_both_back_ends_learn_the_same(trained_settings):
 
 
 def test_two_seeds_differ_and_one_seed_does_not(trained_settings):
-    first, again = (list(simulate(SMALL, trained_settings)) for _ in range(2))
-    other = list(simulate(dataclasses.replace(SMALL, seed=1), trained_settings))
+    config = SimulationConfig.from_flat(FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 0.5})
+    first, again = (list(simulate(config, trained_settings)) for _ in range(2))
+    other = list(simulate(dataclasses.replace(config, seed=1), trained_settings))
     assert list(map(without_time, first)) == list(map(without_time, again))
     assert first[-1].loss != other[-1].loss
 
@@ -299,7 +303,7 @@ def test_a_federated_run_reports_rounds_and_bytes(trained_settings):
     assert not records[-1].noise_check.failed
     assert records[-1].noise_check.steps == records[-1].step
     # A client's shard is smaller, so it costs more than the same steps on all data.
-    assert records[0].privacy.epsilon > list(simulate(SMALL, trained_settings))[-1].privacy.epsilon
+    assert records[0].privacy.epsilon > epsilon(PrivacyPlan.from_config(SMALL, 220), 55)
 
 
 @pytest.mark.repeats(after=2)
@@ -320,6 +324,7 @@ def test_a_resumed_federated_run_gives_identical_records(trained_settings, feder
         assert list(map(without_time, rest)) == list(map(without_time, whole[at + 1 :]))
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
 def test_client_level_mechanisms_run(trained_settings, mechanism):
     config = dataclasses.replace(
@@ -335,6 +340,7 @@ def test_client_level_mechanisms_run(trained_settings, mechanism):
     assert [record.privacy.epsilon for record in records] == sorted(record.privacy.epsilon for record in records)
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("schedule", ["averaging", "incremental"])
 def test_rounds_without_participants_are_reported_and_composed(trained_settings, schedule):
     found = corpus.resolve("synthetic", trained_settings)
@@ -361,6 +367,7 @@ def test_rounds_without_participants_are_reported_and_composed(trained_settings,
     assert list(map(without_time, rest)) == list(map(without_time, records[empty + 1 :]))
 
 
+@pytest.mark.repeats
 def test_without_noise_a_federation_learns(trained_settings):
     central = SimulationConfig(
         data_fraction=0.3,

@@ -510,7 +510,7 @@ def test_per_layer_clipping_equals_a_loop_over_single_sentences(
         assert np.linalg.norm(alone.total.astype(np.float64)) <= clip * (1 + case.relative)
 
 
-@pytest.mark.repeats(after=2)
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("name", TAGGERS)
 def test_tensorflow_in_float32_agrees_with_float64(name: str) -> None:
     tagger, batch = TAGGERS[name], batch_with(LENGTHS)
@@ -520,6 +520,7 @@ def test_tensorflow_in_float32_agrees_with_float64(name: str) -> None:
     assert_layers_close(Case("tensorflow", name, True, np.float32), found.total, exact)
 
 
+@pytest.mark.repeats(after=1)
 @pytest.mark.parametrize("clip_norm", [None, 0.3])
 @pytest.mark.parametrize("case", COMPILED, ids=str, indirect=True)
 def test_gradient_without_dropout_is_equal_in_both_backends(
