@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtr
 from scipy.stats import binom
@@ -90,6 +92,16 @@ def test_group_of_ten_equals_fft_accountant(name: str) -> None:
     assert 0.9997 * other <= found <= 1.001 * other
     assert found == pytest.approx(EPSILON_OF_TEN[name], rel=1e-3)
     assert found > 1.3 * 10 * epsilon(plan, plan.steps)
+
+
+def test_group_of_ten_equals_dp_accounting_mixture() -> None:
+    """On a coarse grid, since dp_accounting takes seconds to a minute on its default grid."""
+    plan, count = SETTINGS["recommended, ε = 1"], np.arange(11)
+    weights = binom.pmf(count, 10, plan.sampling_probability)
+    step = dp_event.MixtureOfGaussiansDpEvent(plan.noise_multiplier, count.tolist(), weights.tolist())
+    accountant = PLDAccountant(value_discretization_interval=1e-2)
+    accountant.compose(dp_event.SelfComposedDpEvent(step, plan.steps))
+    assert group_epsilon([(plan, plan.steps)], 10) == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
 
 
 @pytest.mark.parametrize(("size", "sigma", "steps"), [(2, 3.0, 1), (10, 5.0, 30), (50, 20.0, 4), (7, 0.5, 100)])
