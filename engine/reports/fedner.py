@@ -69,14 +69,16 @@ def _table2(rows: Sequence[Row]) -> list[str]:
     together = _trained(rows, fedner_2020.FEDERATED)
     often, alone = _trained(rows, fedner_2020.ALONE_AS_OFTEN), _trained(rows, fedner_2020.ALONE, fedner_2020.TAGGER)
     sentences = [
-        _gain_text(f"Within FedNER, compared with training alone {_baseline(base)}", together, others)
+        _gain_text(f"Gain of FedNER over training alone {_baseline(base)}", together, others)
         for base, others in ((fedner_2020.ALONE_AS_OFTEN, often), (fedner_2020.ALONE, alone))
     ]
-    more = _gain_text("Training alone with more updates, compared with batches of 64", often, alone)
+    more = _gain_text(
+        "Gain of training alone with as many updates over training alone with batches of 64", often, alone
+    )
     if more and (reported := _reported_gain(together, alone)):
         more += f" {reported}"
     parted = _gain_text(
-        "Within FedNER, then alone, compared with training alone with as many updates",
+        "Gain of *FedNER, then alone* over training alone with as many updates",
         _trained(rows, fedner_2020.PARTED),
         often,
     )
@@ -86,7 +88,8 @@ def _table2(rows: Sequence[Row]) -> list[str]:
 def _reported_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str:
     """Return the gain that the paper reports, for clients with the paper's corpus."""
     gains = [
-        f"{TITLES[name]} {100 * (federated['strict_f1'] - baseline['strict_f1']):+.2f}"
+        f"{TITLES[name]} {100 * (federated['strict_f1'] - baseline['strict_f1']):+.2f} "
+        f"({100 * baseline['strict_f1']:.2f} % to {100 * federated['strict_f1']:.2f} %)"
         for name, row in together.items()
         if (federated := row.cell.published) and name in alone and (baseline := alone[name].cell.published)
     ]
@@ -98,9 +101,7 @@ def _figure3(rows: Sequence[Row]) -> list[str]:
     for share in sorted(fedner_2020.EPOCHS):
         selected = [row for row in rows if row.cell.setting["share"] == share]
         often = _trained(selected, fedner_2020.ALONE_AS_OFTEN)
-        comparison = (
-            f"Within FedNER with {_percent(share)} of the sentences, compared with training alone with as many updates"
-        )
+        comparison = f"Gain of FedNER with {_percent(share)} of the sentences over training alone with as many updates"
         sentences.append(_gain_text(comparison, _trained(selected, fedner_2020.FEDERATED), often))
         wins.append((share, _differences(_trained(selected, fedner_2020.PARTED), often)))
     return [*filter(None, sentences), *_parted(wins)]
@@ -125,8 +126,7 @@ def _parted(by_share: Sequence[tuple[float, _Differences]]) -> list[str]:
     parts += [f"not for all silos at {_shares(others)}"] if others else []
     variance = ", so the seed variance is unknown" if seeds == [1] else ""
     return [
-        f"*Within FedNER, then alone* {', '.join(parts)} of the sentences ({number} "
-        f"{_plural('seed', seeds[-1])}{variance})."
+        f"*FedNER, then alone* {', '.join(parts)} of the sentences ({number} {_plural('seed', seeds[-1])}{variance})."
     ]
 
 
@@ -161,9 +161,8 @@ def _figure5(rows: Sequence[Row]) -> list[str]:
     for share in fedner_2020.MASKED:
         selected = [row for row in rows if row.cell.setting["masked"] == share]
         comparison = (
-            f"Within FedNER with {_percent(share)} of the entities of several silos masked, compared with training "
-            f"alone "
-            "with as many updates"
+            f"Gain of FedNER with {_percent(share)} of the entities of several silos masked over training alone with "
+            "as many updates"
         )
         federated = _trained(selected, fedner_2020.FEDERATED)
         sentences.append(_gain_text(comparison, federated, _trained(selected, fedner_2020.ALONE_AS_OFTEN)))
@@ -220,8 +219,8 @@ def _private(rows: Sequence[Row]) -> list[str]:
             )
             unit = _UNITS[scope]
             comparison = (
-                f"Tagger *{KINDS[fedner_2020.SMALL].short}*, ε = {epsilon:g} for each {unit}: sharing, compared with "
-                f"{baseline}"
+                f"Gain of sharing over {baseline} (tagger *{KINDS[fedner_2020.SMALL].short}*, ε = {epsilon:g} for each "
+                f"{unit})"
             )
             sentences.append(_gain_text(comparison, _trained(selected, fedner_2020.FEDERATED), others))
     return list(filter(None, sentences))

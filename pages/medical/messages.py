@@ -114,7 +114,7 @@ DISCUSSION = {
         "The paper concludes that its model outperforms the older ones and gains further within FedNER: on ADE a "
         "strict F1 of 82.57 % instead of 81.62 %. Within FedNER a silo's batches are a third as large, so it updates "
         "its weights three times as often per epoch. *Alone, as many updates* has the same steps on the same sentences "
-        "and shares nothing. Only a gain over this baseline is due to sharing. *Within FedNER, then alone* is our "
+        "and shares nothing. Only a gain over this baseline is due to sharing. *FedNER, then alone* is our "
         "addition: after 60 % of the steps each silo trains alone, starting from the shared weights."
     ),
     "figure3": (
