@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, help="one part; default: all three")
     parser.add_argument(
-        "--corpus", default="conll2003", help="corpus of the cost; default: conll2003, or the embedded one"
+        "--corpus", default="conll2003", help="corpus of the cost; default: conll2003, or the built-in one"
     )
     parser.add_argument("--steps", type=int, default=300, help="maximum number of timed steps; default: 300")
     parser.add_argument(

@@ -20,7 +20,7 @@ VERBS = {
     "client": "run a client (SuperNode) until interrupted",
     "ledger": "print the privacy cost (ε) of this client's rounds",
     "forget": "destroy the sealed measurements of all runs of this client; its ledger stays",
-    "split": "write each client's shard of the corpus, as in a simulation, to a CoNLL file",
+    "split": "write each client's shard of the corpus, as in a simulated federation, to a CoNLL file",
 }
 
 

@@ -85,7 +85,7 @@ _NER_TAGS = FeaturePart(name="ner-tags", width=36, in_context=True)
 _SHAPES = FeatureSet(
     name="shapes",
     title="Word vectors and spelling",
-    adds="and word shapes",
+    adds="and spelling",
     parts=(*_VECTORS.parts, _WORD_SHAPE),
 )
 _CONTEXTUAL = FeatureSet(
@@ -111,7 +111,7 @@ _CENTRED = FeaturePart(name="centred-layer", width=None, in_context=True, fitted
 _LAYER = FeatureSet(
     name="layer",
     title="Spelling and a whole layer of a language model",
-    adds="word shapes and a whole layer of a public language model, without word vectors",
+    adds="spelling and a whole layer of a public language model, without word vectors",
     parts=(_WORD_SHAPE, _CENTRED),
     custom_model=True,
     any_model=True,

@@ -44,7 +44,8 @@ class _ApplicationCollector(Collector):
         yield GaugeMetricFamily("epsilon_silent_seconds", "Oldest heartbeat age of a running run", counts.silent)
         labels = ["corpus", "unit", "delta"]
         total = GaugeMetricFamily("epsilon_budget", "Privacy budget (ε) of a corpus", labels=labels)
-        share = GaugeMetricFamily("epsilon_budget_booked", "Used share of the budget, 0 to 1", labels=labels)
+        share_help = "Charged share of the budget's capacity (Rényi divergence), 0 to 1; not a share of ε"
+        share = GaugeMetricFamily("epsilon_budget_booked", share_help, labels=labels)
         holds_help = "Whether the budget bounds the loss: 0 after an unprotected access"
         holds = GaugeMetricFamily("epsilon_budget_holds", holds_help, labels=labels)
         for account in accounts:

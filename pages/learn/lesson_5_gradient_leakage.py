@@ -219,7 +219,7 @@ LESSON = Lesson(
         "from Gradients*); I. Petrov et al. 2024 (*DAGER*, section 4: the test of each word); K. Bonawitz et al. 2017 "
         "(secure aggregation) and 2019, section 3 (idle, charging, on Wi-Fi); P. Kairouz et al. 2021 (open problems); "
         "M. G. Arivazhagan et al. 2019 (*FedPer*). The engine’s own training code computes updates and "
-        "rounds, on the embedded corpus. Charging and Wi-Fi times are simulated. Where the linear system has no exact "
+        "rounds, on the built-in corpus. Charging and Wi-Fi times are simulated. Where the linear system has no exact "
         "solution, the server sets its threshold with sentences of its own.\n\n"
         "**Pitfalls.** *σ = 0.01 hides the words, so it is private*: other attacks need less information, and "
         "σ = 0.01 has no useful ε. Secure aggregation over few clients, or over fake clients, hides nothing. A "
