@@ -3,10 +3,10 @@
 # make test        installs missing parts, then runs the tests, browser tests included, except those that take hours
 # make check       runs lint, types and the tests that import a changed file, in a minute and a half (BASE=REV: since REV)
 # make nightly     runs all tests: processes killed at 50 moments, 500 runs in a row, long fuzzing
-# make contract    runs some tests in a minute; VENV=.venv-3.12 PYTHONS=python3.12 runs them with another Python
+# make contract    runs some tests in two minutes; VENV=.venv-3.12 PYTHONS=python3.12 runs them with another Python
 # make lint        runs ruff and mypy, and searches for banned phrases and secrets
 # make sbom        lists the installed packages with their licences, in CycloneDX format: sbom.json
-# make setup       installs only: the virtual environment .venv, the pinned packages, the word vectors
+# make setup       installs only: .venv, pinned packages, word vectors, language models, compiled training step
 # make results     computes missing published runs, cached_results/; five hours on two cores
 # make audit       queries the current list of vulnerabilities of packages (OSV=address: another than osv.dev)
 # make coverage    runs all tests except browser tests, and reports line and branch coverage
