@@ -13,14 +13,17 @@ _SCHEDULES = {
     "gradients": "gradients at each step",
 }
 _PARTITIONS = {
+    "independent": "each sentence assigned independently at random",
     "random": "split at random into equal parts",
     "unequal": "split at random into unequal parts",
-    "label-skew": "split by entity type",
+    "dirichlet": "split by entity type",
     "document": "split by document",
     "natural": "split by section",
 }
 _WEIGHTINGS = {"examples": "clients weighted by sentences", "equal": "clients weighted equally"}
 PARTITIONS = tuple(_PARTITIONS)
+INDEPENDENT = ("independent", "dirichlet")
+"""Partitions that assign each sentence without regard to other sentences, so that one more sentence moves no other."""
 NOTHING = "nothing"
 """Value for no part of a tagger."""
 
@@ -40,9 +43,12 @@ class FederationConfig:
             next one (dp-fl-ner, section 3, "x = 10 %" with ten rounds). "gradients": each client sends the gradient of
             each step on its share of the batch, and the server updates the shared layers (FedNER, section 3.2; steps =
             rounds).
-        partition: How sentences are assigned to clients. "random" in equal shares; "unequal" (the k-th client has 1/k
-            of the first one's number); "label-skew" (each client has its own mix of entity types, drawn from a
-            Dirichlet distribution); "document" (whole documents); "natural" (the corpus's own sections).
+        partition: How sentences are assigned to clients. "random" in equal shares, as in dp-fl-ner; "independent" (the
+            client of each sentence is drawn independently, so that sizes are equal in expectation only); "unequal" (the
+            k-th client has 1/k of the first one's number); "dirichlet" (each client has its own mix of entity types,
+            drawn from a Dirichlet distribution, and the client of each sentence is drawn independently from the mix of
+            its type); "document" (whole documents); "natural" (the corpus's own sections). With "independent" and
+            "dirichlet", shares of the data and pieces are drawn independently too.
         skew: α of the Dirichlet distribution; smaller is more skewed.
         weighting: Weights of a round's updates: number of training "examples", or "equal". None is the mechanism's
             default: by examples where sentences are protected, equal where whole clients are.
@@ -105,13 +111,17 @@ class FederationConfig:
         metadata=Parameter(
             values=Choice(names=PARTITIONS),
             label="Data partition",
-            option_help="Partition of the data: random, unequal, label-skew, document or natural.",
-            widget_help="How the training sentences are split among the clients.",
+            option_help="Partition of the data: independent, random (equal parts), unequal, dirichlet (label skew), "
+            "document or natural.",
+            widget_help="How the training sentences are split among the clients. If each sentence is assigned "
+            "independently, one more sentence moves no other, and ε holds for adding or removing one. Other "
+            "partitions fix the sizes: ε then holds for emptying one sentence (zero-out).",
             titles=_PARTITIONS,
             labels={
+                "independent": "Random, each sentence independently",
                 "random": "Random, equal sizes",
                 "unequal": "Random, unequal sizes",
-                "label-skew": "Label skew (entity types)",
+                "dirichlet": "Label skew (Dirichlet)",
                 "document": "By document",
                 "natural": "By section of the corpus",
             },
@@ -123,7 +133,7 @@ class FederationConfig:
         metadata=Parameter(
             values=Number(low=0, high=1000, low_open=True, least=0.001),
             label="Skew α",
-            option_help="α of label-skew's Dirichlet distribution; a small α makes clients dissimilar.",
+            option_help="α of the Dirichlet distribution; a small α makes clients dissimilar.",
             widget_help="For label skew: smaller values give clients more different mixes of entity types.",
             heading="skew α",
         ).metadata,
@@ -179,6 +189,8 @@ class FederationConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.partition == "label-skew":  # up to version 0.7.0, with other draws
+            object.__setattr__(self, "partition", "dirichlet")
         check_fields(self)
         if self.participants is not None:
             if self.participants > self.clients:

@@ -54,6 +54,9 @@ class MechanismKind:
 
 
 _CLIENT = "one client, with all its sentences"
+ADD_OR_REMOVE = "add or remove one"
+ZERO_OUT = "zero out one"
+"""Adjacency of two corpora of equal size, of which one has an empty sentence in place of one of the other."""
 
 DP_SGD = MechanismKind(
     name="dp-sgd",
@@ -62,7 +65,7 @@ DP_SGD = MechanismKind(
     option_help="each client adds noise at each step; protects a sentence",
     unit="sentence",
     protected="one labelled sentence",
-    neighbours="add or remove one",
+    neighbours=ADD_OR_REMOVE,
     noise="steps",
     trusted="Each client is trusted with its own sentences; the server does not need to be trusted.",
     note="Protects each sentence. Only the client that holds it sees it; no other party needs to be trusted.",
@@ -75,7 +78,7 @@ DP_FEDAVG = MechanismKind(
     option_help="the server adds noise to the sum of updates; protects a client",
     unit="client",
     protected=_CLIENT,
-    neighbours="add or remove one",
+    neighbours=ADD_OR_REMOVE,
     noise="server",
     trusted="The server sees each client's update before the noise is added, and is trusted to keep it secret.",
     note="Protects all data of each client from every party except the server. The server sees the updates and is "

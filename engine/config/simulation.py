@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.config.encoder_registry import ENCODERS, MINILM
 from engine.config.feature_registry import FEATURE_SETS, FITTED_ON, SOURCES, FeatureSet
-from engine.config.federation import NOTHING, FederationConfig
+from engine.config.federation import INDEPENDENT, NOTHING, FederationConfig
 from engine.config.parameters import Parameter, check_fields, parameters_of
 from engine.config.privacy import PrivacyConfig
 from engine.config.tagger import TaggerConfig
@@ -121,6 +121,8 @@ class SimulationConfig:
         self._check_features()
         if self.platforms:
             object.__setattr__(self, "federation", _of_platforms(self.platforms, self.federation))
+        elif self.federation.partition == "independent" and not self.assigns_sentences:
+            object.__setattr__(self, "federation", dataclasses.replace(self.federation, partition="random"))
         object.__setattr__(self, "tagger", _with_schemes(self.tagger, self.platforms))
         self._check_platforms()
         self._check_mechanism()
@@ -204,6 +206,18 @@ class SimulationConfig:
         return names if len(names) > 1 else ()
 
     @property
+    def assigns_sentences(self) -> bool:
+        """Whether sentences are assigned to clients of one corpus, to pieces, or to a share of the data."""
+        federation = self.federation
+        pieces = federation.schedule == "incremental" and federation.rounds > 1
+        return self.data_fraction < 1 or pieces or (federation.clients > 1 and not self.platforms)
+
+    @property
+    def moves_sentences(self) -> bool:
+        """Whether one more sentence may change the client, the piece or the use of others."""
+        return self.assigns_sentences and self.federation.partition not in INDEPENDENT
+
+    @property
     def shares_scores(self) -> bool:
         """Whether clients share the last layer, the scores of the tags, so that they need the same tags."""
         return splits_of(self.tagger.name)[-1] in (self.federation.shared_parts or ())
@@ -264,13 +278,14 @@ def _of_platforms(platforms: tuple[str, ...], federation: FederationConfig) -> F
     """Return the federation with one client for each corpus."""
     if not all(map(str.strip, platforms)) or len(set(platforms)) < len(platforms):
         raise InvalidConfig(f"corpus={JOIN.join(platforms)!r}, expected a different corpus for each client")
-    if federation.partition != "random":
+    if federation.partition not in ("independent", "random"):
         raise InvalidConfig(
-            f"partition={federation.partition!r}, expected 'random', since each client has a corpus of its own"
+            f"partition={federation.partition!r}, expected 'independent' or 'random', since each client has a corpus "
+            "of its own"
         )
     if federation.clients not in (1, len(platforms)):
         raise InvalidConfig(f"clients={federation.clients}, expected {len(platforms)}, one for each corpus")
-    return dataclasses.replace(federation, clients=len(platforms))
+    return dataclasses.replace(federation, clients=len(platforms), partition="random")
 
 
 def _with_schemes(tagger: TaggerConfig, platforms: tuple[str, ...]) -> TaggerConfig:

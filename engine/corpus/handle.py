@@ -82,6 +82,20 @@ class CorpusHandle:
         named = files.base_name_and_split(self.name)[0] in NAMED
         return self.synthetic or named or self._located.types_are_declared
 
+    @property
+    def split_by_position(self) -> bool:
+        """Whether this program splits its sentences, so that one more sentence may move others to another part.
+
+        Raises:
+            CorpusError: If it has no entry in the catalogue and is not available.
+        """
+        if self.synthetic:
+            return False
+        name, split = files.base_name_and_split(self.name)
+        entry = NAMED.get(name)
+        parts = [file.part for file in (entry.files if entry else self._located.files)]
+        return split is not None or "whole" in parts or "validation" not in parts
+
     @cached_property
     def train_sentences(self) -> int:
         """Number of training sentences; also known for named corpora that are not available.

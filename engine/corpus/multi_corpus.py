@@ -94,6 +94,11 @@ class JoinedCorpora:
             raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
         return checksum
 
+    @property
+    def split_by_position(self) -> bool:
+        """Whether this program splits a part of it; see :attr:`CorpusHandle.split_by_position`."""
+        return any(part.split_by_position for part in self._whole)
+
     @cached_property
     def train_sentences(self) -> int:
         """Number of training sentences of all clients.
@@ -152,7 +157,8 @@ class JoinedCorpora:
         for layout in layouts:
             entities[row : row + len(layout), column : column + len(layout.types)] = layout.entities
             row, column = row + len(layout), column + len(layout.types)
-        return Layout(np.concatenate([layout.tokens for layout in layouts]), entities, types, None, None, ())
+        tokens, digests = (np.concatenate([getattr(each, name) for each in layouts]) for name in ("tokens", "digests"))
+        return Layout(tokens, entities, types, None, None, (), digests)
 
     def load(self) -> Corpus:
         """Raise CorpusError: tags of one client have no meaning for another."""

@@ -4,9 +4,11 @@ It suffices to split a corpus among clients and to show its structure. It is com
 disk, so that neither pages nor workers parse the files again.
 """
 
+import hashlib
 import json
 import zipfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from engine.artifact_store import ArtifactStore
-from engine.corpus.sentences import Corpus
+from engine.corpus.sentences import Corpus, Sentence
 
-_FORMAT = 1
+_FORMAT = 2
 """Version of the file format; increase it when the arrays below change their meaning."""
 
 
@@ -31,6 +33,8 @@ class Layout:
         documents: Number of each sentence's document, [n], or None.
         sections: Number of each sentence's section, [n], or None.
         section_names: Names of the sections.
+        digests: Digest of each sentence's content and of how many equal sentences precede it, uint64 [n]. Another
+            sentence changes none of these, up to the order of equal sentences.
     """
 
     tokens: np.ndarray
@@ -39,6 +43,7 @@ class Layout:
     documents: np.ndarray | None
     sections: np.ndarray | None
     section_names: tuple[str, ...]
+    digests: np.ndarray
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -46,7 +51,15 @@ class Layout:
     def where(self, chosen: np.ndarray) -> "Layout":
         """Return the metadata of the chosen sentences, int [m], in that order."""
         documents, sections = (None if a is None else a[chosen] for a in (self.documents, self.sections))
-        return Layout(self.tokens[chosen], self.entities[chosen], self.types, documents, sections, self.section_names)
+        return Layout(
+            self.tokens[chosen],
+            self.entities[chosen],
+            self.types,
+            documents,
+            sections,
+            self.section_names,
+            self.digests[chosen],
+        )
 
 
 def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: ArtifactStore) -> Layout:
@@ -86,11 +99,21 @@ def of_corpus(corpus: Corpus) -> Layout:
     names = tuple(sorted(set(corpus.sections or ())))
     sections = np.array([names.index(name) for name in corpus.sections], dtype=np.int64) if corpus.sections else None
     tokens = np.array([len(sentence.tokens) for sentence in corpus.train], dtype=np.int64)
-    return Layout(tokens, entities, corpus.entity_types, documents, sections, names)
+    return Layout(tokens, entities, corpus.entity_types, documents, sections, names, digests(corpus.train))
+
+
+def digests(sentences: Iterable[Sentence]) -> np.ndarray:
+    """Return a digest of each sentence, different for equal sentences: 64 bits of SHA-256, uint64 [n]."""
+    found, earlier = [], Counter[bytes]()
+    for sentence in sentences:
+        content = json.dumps([sentence.tokens, sentence.tags]).encode()
+        found.append(int.from_bytes(hashlib.sha256(b"%s%d" % (content, earlier[content])).digest()[:8], "big"))
+        earlier[content] += 1
+    return np.array(found, dtype=np.uint64)
 
 
 def _write(layout: Layout, name: str, artefacts: ArtifactStore) -> None:
-    arrays = {"tokens": layout.tokens, "entities": layout.entities}
+    arrays = {"tokens": layout.tokens, "entities": layout.entities, "digests": layout.digests}
     arrays |= {} if layout.documents is None else {"documents": layout.documents}
     arrays |= {} if layout.sections is None else {"sections": layout.sections}
     names = json.dumps({"types": layout.types, "sections": layout.section_names})
@@ -109,4 +132,5 @@ def _read(path: Path) -> Layout:
             documents=file["documents"] if "documents" in file.files else None,
             sections=file["sections"] if "sections" in file.files else None,
             section_names=tuple(names["sections"]),
+            digests=file["digests"],
         )

@@ -21,6 +21,7 @@ from engine.records.assumption_texts import (
     APART,
     DISJOINT,
     EVERY_CLIENT,
+    INDEPENDENT,
     JOINED,
     JOINED_WITHHELD,
     OWN_PARTS,
@@ -43,11 +44,13 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
     candidates = max_cost_candidates(plan, steps, client)
     losses = [accounting.privacy_spent(part, taken) for part, taken in candidates]
     if not losses:
-        return accounting.privacy_spent(plan.parts[0], 0)
-    privacy = max(losses, key=lambda privacy: privacy.epsilon)
+        losses = [accounting.privacy_spent(plan.parts[0], 0)]
+    privacy = replace(max(losses, key=lambda privacy: privacy.epsilon), neighbouring=plan.neighbours)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
-    disjoint = APART.format(number=f"{plan.in_common:,}") if plan.platforms else DISJOINT
+    disjoint = DISJOINT if plan.moves_sentences else INDEPENDENT
+    if plan.platforms:
+        disjoint = APART.format(number=f"{plan.in_common:,}")
     extra = (disjoint, PIECES) if len(plan.parts) > len(plan.shards) else (disjoint,)
     poisson = [loss.poisson_epsilon for loss in losses if loss.poisson_epsilon is not None]
     return replace(
@@ -87,7 +90,7 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
     return replace(
         accounting.privacy_spent(server, times),
         unit=plan.mechanism.protected,
-        neighbouring=plan.mechanism.neighbours,
+        neighbouring=plan.neighbours,
         assumptions=(*joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC_CLIENTS),
     )
 
@@ -202,6 +205,7 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
         delta=privacy.delta,
         shuffled=privacy.sampling == "shuffle",
         longest_document=longest_document,
+        moves_sentences=plan.moves_sentences,
     )
 
 

@@ -1,7 +1,10 @@
 """Partition of a corpus among clients, each sentence to exactly one, and the participants of each round.
 
-The client of a sentence depends on public data only, or is random and independent of the sentence. The exception is
-``label-skew``: it simulates heterogeneous clients, and depends on the tags, as real differences between clients would.
+With the partitions "independent" and "dirichlet", the client, the piece and the use of a sentence are functions of a
+public seed and of the sentence alone. Two corpora that differ in one sentence then differ in one sentence of one
+client, as add-or-remove adjacency requires. With the other partitions they are functions of the sentence's position and
+of the number of sentences, so that one more sentence moves others. Then only zero-out adjacency holds, under which
+positions are fixed. "dirichlet" depends on the sentence's tags, as real differences between clients would.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.config import FederationConfig, PrivacyConfig
+from engine.config.federation import INDEPENDENT
 from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
 from engine.privacy.mechanisms import poisson_sample
@@ -52,16 +56,21 @@ def partition_data(
     Raises:
         InvalidConfig: If the clients, rounds and sentences do not fit.
     """
+    independent = federation.partition in INDEPENDENT
     if platforms:
         chosen, shards = _silo_shards(platforms, fraction, seeds)
     else:
-        chosen = chosen_sentences(every, fraction, seeds)
+        digests = layout().digests if independent and fraction < 1 else None
+        chosen = chosen_sentences(every, fraction, seeds, digests=digests)
         shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
-    pieces = tuple(_pieces(shard, client, federation, seeds) for client, shard in enumerate(shards))
+    digests = layout().digests[chosen] if independent and federation.schedule == "incremental" else None
+    pieces = tuple(_pieces(shard, client, federation, seeds, digests) for client, shard in enumerate(shards))
     return Partition(chosen, tuple(shards), pieces)
 
 
-def chosen_sentences(every: int, fraction: float, seeds: Seeds, of: str = "") -> np.ndarray:
+def chosen_sentences(
+    every: int, fraction: float, seeds: Seeds, of: str = "", digests: np.ndarray | None = None
+) -> np.ndarray:
     """Return the numbers of a random share of the training sentences, ascending.
 
     The share has no amplification by subsampling.
@@ -71,16 +80,21 @@ def chosen_sentences(every: int, fraction: float, seeds: Seeds, of: str = "") ->
         fraction: Share to use, in (0, 1].
         seeds: Random streams of the run.
         of: Names the owner of the sentences in the error.
+        digests: Digest of each sentence, uint64 [n], if each is used or left out independently of the others; None for
+            a share of fixed size.
 
     Raises:
         InvalidConfig: If no sentence is left.
     """
-    size = every if fraction == 1.0 else round(fraction * every)
-    if size < 1:
-        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
-    if size == every:
+    if fraction == 1.0:
         return np.arange(every)
-    return np.sort(seeds.stream("data fraction").permutation(every)[:size])
+    if digests is None:
+        chosen = np.sort(seeds.stream("data fraction").permutation(every)[: round(fraction * every)])
+    else:
+        chosen = np.flatnonzero(seeds.draws("data fraction", digests) < fraction)
+    if not len(chosen):
+        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
+    return chosen
 
 
 def _silo_shards(platforms: Sequence[np.ndarray], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -93,18 +107,24 @@ def _silo_shards(platforms: Sequence[np.ndarray], fraction: float, seeds: Seeds)
     return np.concatenate(chosen), np.split(np.arange(borders[-1]), borders[:-1])
 
 
-def _pieces(shard: np.ndarray, client: int, federation: FederationConfig, seeds: Seeds) -> list[np.ndarray]:
+def _pieces(
+    shard: np.ndarray, client: int, federation: FederationConfig, seeds: Seeds, digests: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return the pieces of a shard; ``digests`` are those of all sentences in use, None for pieces of equal size."""
     rounds = federation.rounds
     if federation.schedule == "averaging" or rounds == 1:
         return [shard]
-    if len(shard) < rounds:
+    if digests is None:
+        pieces = np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
+    else:
+        drawn = (seeds.draws("pieces", digests[shard], client=client) * rounds).astype(np.int64)
+        pieces = [shard[drawn == piece] for piece in range(rounds)]
+    if not all(map(len, pieces)):
         raise InvalidConfig(
-            f"rounds={rounds:,} with schedule='incremental', but client {client + 1} has {len(shard):,} sentences: "
-            "less than one for each round"
+            f"rounds={rounds:,} with schedule='incremental', but client {client + 1} has {len(shard):,} sentences, too "
+            "few for one in each round; use fewer rounds or fewer clients"
         )
-    return [
-        np.sort(piece) for piece in np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
-    ]
+    return [np.sort(piece) for piece in pieces]
 
 
 def participants_of_rounds(
@@ -162,9 +182,10 @@ def partition(
         return [np.arange(sentences)]
     random = seeds.stream("partition")
     split: dict[str, Callable[[], list[np.ndarray]]] = {
+        "independent": lambda: _by_owner(_drawn(layout(), seeds) * clients, clients),
         "random": lambda: np.array_split(random.permutation(sentences), clients),
         "unequal": lambda: _unequal(sentences, clients, random),
-        "label-skew": lambda: _label_skew(layout(), clients, federation.skew, random),
+        "dirichlet": lambda: _dirichlet(layout(), clients, federation.skew, seeds),
         "document": lambda: _grouped(layout().documents, clients, "document", "documents", random),
         "natural": lambda: _grouped(layout().sections, clients, "natural", "sections of its own", random),
     }
@@ -186,21 +207,31 @@ def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[
     return np.split(random.permutation(sentences), np.cumsum(sizes)[:-1])
 
 
-def _label_skew(layout: Layout, clients: int, skew: float, random: np.random.Generator) -> list[np.ndarray]:
+def _drawn(layout: Layout, seeds: Seeds) -> np.ndarray:
+    """Return a uniform draw for the client of each sentence, float64 [n] in [0, 1)."""
+    return seeds.draws("partition", layout.digests)
+
+
+def _by_owner(owners: np.ndarray, clients: int) -> list[np.ndarray]:
+    """Return the shards; ``owners`` are the clients' numbers, rounded down, [n]."""
+    numbers = owners.astype(np.int64)
+    return [np.flatnonzero(numbers == client) for client in range(clients)]
+
+
+def _dirichlet(layout: Layout, clients: int, skew: float, seeds: Seeds) -> list[np.ndarray]:
     """Return shards with different mixes of entity types (Hsu, Qi and Brown 2019).
 
-    The class of a sentence is the type of most of its entities, or none. The sentences of each class are distributed
-    among clients in shares from Dirichlet(skew, …, skew), sampled independently for each class.
+    The class of a sentence is the type of most of its entities, or none. For each class, the clients' probabilities are
+    drawn from Dirichlet(skew, …, skew). The client of each sentence is drawn from the probabilities of its class,
+    independently of all other sentences; the paper fixes the sizes instead.
     """
     classes = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
-    shards: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    drawn, owners = _drawn(layout, seeds), np.zeros(len(layout), dtype=np.int64)
     for number in range(-1, len(layout.types)):
-        members = random.permutation(np.flatnonzero(classes == number))
-        shares = random.dirichlet(np.full(clients, skew))
-        borders = np.rint(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
-        for shard, piece in zip(shards, np.split(members, borders), strict=True):
-            shard.append(piece)
-    return [np.concatenate(shard) for shard in shards]
+        members = classes == number
+        shares = seeds.stream("label skew", type=number).dirichlet(np.full(clients, skew))
+        owners[members] = np.searchsorted(np.cumsum(shares)[:-1], drawn[members], side="right")
+    return _by_owner(owners, clients)
 
 
 def _grouped(
@@ -219,4 +250,4 @@ def _grouped(
         owner[numbers[index]] = client
         loads[client] += sizes[index]
     owners = owner[groups]
-    return [np.flatnonzero(owners == client) for client in range(clients)]
+    return _by_owner(owners, clients)

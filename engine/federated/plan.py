@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import SimulationConfig, run_key
-from engine.config.mechanism_registry import DP_SGD, MechanismKind
+from engine.config.mechanism_registry import DP_SGD, ZERO_OUT, MechanismKind
 from engine.corpus import AnyCorpus
 from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
@@ -67,6 +67,7 @@ class FederatedPlan:
         in_common: Number of training sentences left out because another silo also has them.
         equal: Whether the updates of a round have equal weights, rather than weights by the number of sentences.
         joint_fraction: Rounds of joint training, after which each silo trains alone; None for all rounds.
+        moves_sentences: Whether one more sentence may move others to another client, piece or part of the corpus.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -81,6 +82,12 @@ class FederatedPlan:
     in_common: int = 0
     equal: bool = False
     joint_fraction: int | None = None
+    moves_sentences: bool = False
+
+    @property
+    def neighbours(self) -> str:
+        """The adjacency under which ε holds; see :mod:`engine.federated.partition`."""
+        return ZERO_OUT if self.moves_sentences and not self.mechanism.client_level else self.mechanism.neighbours
 
     @property
     def is_central(self) -> bool:
@@ -171,6 +178,7 @@ def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None
         lambda: corpus.layout,
         lambda: secrets or seeded_secrets(config, corpus.checksum),
         platforms=corpus.own if config.platforms else (),
+        fixed_positions=corpus.split_by_position,
     )
 
 
@@ -191,6 +199,7 @@ def federated_plan(
     secrets: Callable[[], Secrets],
     *,
     platforms: Sequence[np.ndarray] = (),
+    fixed_positions: bool = False,
 ) -> FederatedPlan:
     """Return the federated plan of a configuration for a number of training sentences.
 
@@ -200,6 +209,7 @@ def federated_plan(
         layout: Returns the metadata of all training sentences; called only if the partition needs it.
         secrets: Returns the protected streams of the run; called only if they decide the participants.
         platforms: Numbers of the sentences of each client (silo); empty if clients split one corpus.
+        fixed_positions: Whether the part to which a sentence of the corpus belongs depends on the positions of all.
 
     Raises:
         InvalidConfig: If the configuration and the sentences do not fit.
@@ -247,4 +257,5 @@ def federated_plan(
         in_common=every - sum(map(len, platforms)) if platforms else 0,
         equal=privacy.kind.client_level or federation.weighting == "equal",
         joint_fraction=None if federation.together == 1 else max(1, round(federation.together * len(participants))),
+        moves_sentences=config.moves_sentences or fixed_positions,
     )

@@ -40,10 +40,18 @@ FLOATING = (
 )
 FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
 PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
-DISJOINT = "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds."
+DISJOINT = (
+    "Each sentence belongs to one client, by its position in the corpus; ε is that of the worst-case client, over all "
+    "its rounds."
+)
+INDEPENDENT = (
+    "Each sentence belongs to one client, drawn independently of all other sentences; ε is that of the worst-case "
+    "client, over all its rounds."
+)
 APART = (
     "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
-    "punctuation, were left out. Silos compare checksums to find them; ε is that of the worst-case silo."
+    "punctuation, were left out. All copies of a sentence count as one. Silos compare checksums to find them; ε is "
+    "that of the worst-case silo."
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
@@ -92,6 +100,7 @@ _EARLIER = {
     "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. Where "
     "it begins another batch, an empty one is counted in the corpus without it, which has noise alone.": SHUFFLE,
     "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds.": DISJOINT,
+    "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds.": DISJOINT,
     "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at "
     "it.": PIECES,
     "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it.": JOINED,
@@ -106,6 +115,8 @@ _EARLIER = {
 _EARLIER_APART = re.compile(
     r"Each sentence is trained on by one platform alone: ([\d,]+) that others have too, but for case and punctuation, "
     r"were left out, and to find them platforms compare checksums; ε is that of the one who pays most\."
+    r"|Each sentence is used by one client \(silo\) only: ([\d,]+) sentences that another silo also has, ignoring case "
+    r"and punctuation, were left out\. Silos compare checksums to find them; ε is that of the worst-case silo\."
 )
 
 
@@ -127,5 +138,14 @@ def with_own_types(assumptions: Iterable[str], *, declared: bool) -> tuple[str, 
 def current(sentence: str) -> str:
     """Return today's wording of an assumption; other sentences are returned unchanged."""
     if apart := _EARLIER_APART.fullmatch(sentence):
-        return APART.format(number=apart[1])
+        return APART.format(number=apart[1] or apart[2])
     return _EARLIER.get(sentence, sentence)
+
+
+def of_moved_sentences(assumptions: Iterable[str]) -> bool:
+    """Return whether one more sentence may move others, by the stored wordings of the assumptions.
+
+    Records up to version 0.7.0 name add-or-remove adjacency for clients whose sentences depend on their positions. For
+    silos they do not state how their corpora were split; zero-out adjacency holds in any case.
+    """
+    return any(current(each) == DISJOINT or _EARLIER_APART.fullmatch(each) for each in assumptions)

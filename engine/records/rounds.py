@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from engine.records.assumption_texts import UNDECLARED_TYPES, current, with_own_types
+from engine.config.mechanism_registry import DP_SGD, ZERO_OUT
+from engine.records.assumption_texts import UNDECLARED_TYPES, current, of_moved_sentences, with_own_types
 from engine.records.noise_check import NoiseCheck
 from engine.records.scores import EntityScores
 
@@ -41,7 +42,7 @@ class PrivacySpent:
     epsilon: float
     delta: float
     unit: str = "one labelled sentence"
-    neighbouring: str = "add or remove one"
+    neighbouring: str = DP_SGD.neighbours
     accountant: str = "pld"
     assumptions: tuple[str, ...] = ()
     rdp_epsilon: float = math.inf
@@ -50,6 +51,10 @@ class PrivacySpent:
     def with_own_types(self, *, declared: bool) -> "PrivacySpent":
         """Return the privacy loss on a user's own corpus; see :func:`assumption_texts.with_own_types`."""
         return replace(self, assumptions=with_own_types(self.assumptions, declared=declared))
+
+    def with_moved_sentences(self) -> "PrivacySpent":
+        """Return the privacy loss where one more sentence may move others, so that only zero-out adjacency holds."""
+        return replace(self, neighbouring=ZERO_OUT) if self.unit == PrivacySpent.unit else self
 
     @property
     def types_are_public(self) -> bool:
@@ -74,6 +79,8 @@ class PrivacySpent:
             fields |= {"poisson_epsilon": fields["epsilon"], "epsilon": unamplified, "rdp_epsilon": unamplified}
         for name in ("epsilon", "rdp_epsilon"):
             fields[name] = math.inf if fields[name] is None else float(fields[name])
+        if fields.get("unit", cls.unit) == cls.unit and of_moved_sentences(fields["assumptions"]):
+            fields["neighbouring"] = ZERO_OUT
         fields["assumptions"] = tuple(map(current, fields["assumptions"]))
         # Up to version 0.6.0 rounding decided ε at such a δ; the Rényi ε beside it is valid.
         rounded = fields.get("accountant", "pld") == "pld" and fields["delta"] < SMALLEST_DELTA
@@ -234,6 +241,11 @@ class RoundRecord:
         )
         privacy = self.privacy.with_own_types(declared=declared)
         return replace(self, privacy=privacy, platforms=tuple(platforms))
+
+    def with_moved_sentences(self) -> "RoundRecord":
+        """Return the record of a run in which one more sentence may move others."""
+        platforms = (replace(each, privacy=each.privacy.with_moved_sentences()) for each in self.platforms)
+        return replace(self, privacy=self.privacy.with_moved_sentences(), platforms=tuple(platforms))
 
     @property
     def progress(self) -> float:

@@ -129,6 +129,11 @@ class Run:
         if self.records and has_own_corpus(self.config.corpus):
             records = tuple(record.with_own_types(declared=False) for record in self.records)
             object.__setattr__(self, "records", records)
+        # Records up to version 0.7.0 name add-or-remove adjacency for a share of fixed size too.
+        fixed_share = self.config.data_fraction < 1 and self.config.moves_sentences
+        if self.records and fixed_share and self.config.privacy.private:
+            records = tuple(record.with_moved_sentences() for record in self.records)
+            object.__setattr__(self, "records", records)
 
     @property
     def final(self) -> RoundRecord | None:

@@ -163,7 +163,7 @@ def _epsilon_depends_on_sizes_only(config: SimulationConfig) -> bool:
     """Return whether settings and number of sentences determine ε, independently of seed and text."""
     federation = config.federation
     return federation.participants is None and (
-        federation.clients == 1 or federation.partition in ("random", "unequal")
+        federation.partition in ("random", "unequal") or not config.assigns_sentences
     )
 
 

@@ -51,9 +51,9 @@ def _disabled(name: str) -> bool:
     if name == "together":
         return bool(state.schedule != "gradients")
     if state.clients == 1:
-        return name in ("participants", "partition", "skew", "weighting")
+        return name in ("participants", "skew", "weighting")
     if name == "skew":
-        return bool(state.partition != "label-skew")
+        return bool(state.partition != "dirichlet")
     return name == "partition" and JOIN in state.corpus
 
 
@@ -70,7 +70,9 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     if values["clients"] == 1:
         schedule = "averaging" if values["schedule"] == "gradients" else values["schedule"]
         others = {name: value for name, value in values.items() if name not in fields_of("federation")}
-        return others | {"rounds": values["rounds"], "schedule": schedule, "mechanism": "dp-sgd"}
+        partition = values["partition"] if values["partition"] == "independent" else "random"
+        kept = {"rounds": values["rounds"], "schedule": schedule, "partition": partition}
+        return others | kept | {"mechanism": "dp-sgd"}
     fixed: dict[str, Any] = {"partition": "random"} if JOIN in values["corpus"] else {"shared": None, "masked": 0.0}
     if JOIN not in values["corpus"] or values["schedule"] != "gradients":
         fixed["together"] = 1.0

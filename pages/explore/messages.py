@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from engine.config import SYNTHETIC, SimulationConfig
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.experiments.statistics import ScoreSpread
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
@@ -233,9 +234,15 @@ def _attack(privacy: PrivacySpent) -> str:
 
 def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
+        adjacent = (
+            "an empty sentence replaces one sentence (zero-out): the program assigns sentences by their positions, so "
+            "that one more sentence would move others"
+            if privacy.neighbouring == ZERO_OUT
+            else "one sentence is added or removed"
+        )
         return (
-            "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person named "
-            "in k sentences: the ε of all k sentences can be more than k times this ε."
+            f"Two corpora are adjacent if {adjacent}. The guarantee is weaker for a person named in k sentences: the ε "
+            "of all k sentences can be more than k times this ε."
         )
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 

@@ -105,6 +105,7 @@ def client_sentences(kind: str) -> list[list[int]]:
         documents=np.arange(SENTENCES) // 4,
         sections=np.minimum(ten, CLIENTS - 1),
         section_names=("first", "second", "third"),
+        digests=np.arange(SENTENCES, dtype=np.uint64),
     )
     shards = partition(SENTENCES, lambda: layout, FederationConfig(clients=CLIENTS, partition=kind), Seeds(0))
     return [shard[:6].tolist() for shard in shards]

@@ -43,6 +43,7 @@ class Training:
         longest_document: Sentences of the longest document, if there are documents.
         unit: Protected unit, "sentence" or "client". For clients the steps are rounds.
         messages: Whether clients add the noise to their messages.
+        moves_sentences: Whether one more sentence may move others to another client or piece.
 
     Raises:
         InvalidConfig: If a value is out of range.
@@ -60,6 +61,7 @@ class Training:
     longest_document: int | None = None
     unit: str = "sentence"
     messages: bool = False
+    moves_sentences: bool = False
 
     def __post_init__(self) -> None:
         least = {"examples": 1, "batch_size": 1, "clients": 1}
@@ -108,13 +110,22 @@ class Training:
             shuffled=privacy.sampling == "shuffle",
             clients=federation.clients,
             parts=parts,
+            moves_sentences=config.moves_sentences,
         )
+
+    @property
+    def has_zero_out_adjacency(self) -> bool:
+        """Whether ε holds for zeroing out a sentence, but not for adding one.
+
+        ε of shuffled batches is that of add-or-remove adjacency, which is larger.
+        """
+        return self.moves_sentences and not self.shuffled and self.unit == "sentence"
 
     @property
     def promised(self) -> "Choices":
         """The choices that hold for the training; ε under them is its privacy guarantee."""
         sampling = "none" if self.shuffled or self.messages else "poisson"
-        neighbours = "replace" if self.messages else "add-or-remove"
+        neighbours = "replace" if self.messages else "zero-out" if self.has_zero_out_adjacency else "add-or-remove"
         return Choices(sampling=sampling, neighbours=neighbours, pooled=False, delta=self.delta)
 
     @property
@@ -123,7 +134,10 @@ class Training:
         if self.messages:
             return self.promised
         sampling = "as-poisson" if self.shuffled else "poisson"
-        return Choices(accountant="rdp", sampling=sampling, pooled=self.several, delta=self.delta)
+        neighbours = self.promised.neighbours  # papers rarely state it
+        return Choices(
+            accountant="rdp", sampling=sampling, neighbours=neighbours, pooled=self.several, delta=self.delta
+        )
 
     @property
     def several(self) -> bool:

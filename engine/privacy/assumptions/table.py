@@ -99,9 +99,11 @@ def alternatives(training: Training) -> dict[str, tuple[Choices, ...]]:
 def neighbours(training: Training) -> tuple[str, ...]:
     """Return the possible adjacencies.
 
-    If clients send messages, the senders are known, so add-or-remove does not apply.
+    If clients send messages, the senders are known, so add-or-remove does not apply. Nor does it where one more
+    sentence moves others.
     """
-    return tuple(name for name in NEIGHBOURS if not (training.messages and name == "add-or-remove"))
+    fixed = training.messages or training.has_zero_out_adjacency
+    return tuple(name for name in NEIGHBOURS if not (fixed and name == "add-or-remove"))
 
 
 def samplings(training: Training) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engine import VERSION
+from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
+from engine.records import PrivacySpent
 from engine.reports.document.model import Block, Document, Facts, Paragraph, Section, Table
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
@@ -136,7 +138,7 @@ def _difference(first: Evidence, second: Evidence) -> str:
         unprotected = [evidence.run.run_id for evidence in (first, second) if not evidence.promises]
         subject = f"Run {unprotected[0]} gives" if len(unprotected) == 1 else f"Runs {' and '.join(unprotected)} give"
         return f"The two runs cannot be compared by ε. {subject} no privacy guarantee."
-    if first.privacy.unit != second.privacy.unit or first.privacy.neighbouring != second.privacy.neighbouring:
+    if first.privacy.unit != second.privacy.unit or not _have_common_adjacency(first.privacy, second.privacy):
         return "The two values of ε are not comparable: protected unit or adjacency differs."
     if first.privacy.delta != second.privacy.delta:
         return (
@@ -152,6 +154,15 @@ def _difference(first: Evidence, second: Evidence) -> str:
         f"{epsilon_text(higher.privacy.epsilon)}. It finds {recalls[0]} of the entities; the other run finds "
         f"{recalls[1]}."
     )
+
+
+def _have_common_adjacency(first: PrivacySpent, second: PrivacySpent) -> bool:
+    """Return whether ε of both holds under one adjacency: ε for adding or removing one also holds for zeroing it out.
+
+    The sum of a step is the same without a sentence and with an empty one, and the settings are fixed.
+    """
+    names = {first.neighbouring, second.neighbouring}
+    return len(names) == 1 or names == {ADD_OR_REMOVE, ZERO_OUT}
 
 
 def _missed(first: Evidence, second: Evidence) -> tuple[tuple[str, str, str], ...]:

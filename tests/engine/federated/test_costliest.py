@@ -65,14 +65,17 @@ def test_the_smallest_shard_has_the_largest_epsilon() -> None:
     spent = privacy_spent(plan, 100, 1)
     assert spent.epsilon == central_accounting.epsilon(small, 50)
     assert spent.rdp_epsilon == central_accounting.epsilon(small, 50, "rdp")
-    assert spent.assumptions[-1] == assumption_texts.DISJOINT
+    assert spent.assumptions[-1] == assumption_texts.INDEPENDENT
+    assert spent.neighbouring == "add or remove one"
+    fixed = privacy_spent(replace(plan, moves_sentences=True), 100, 1)
+    assert (fixed.assumptions[-1], fixed.neighbouring) == (assumption_texts.DISJOINT, "zero out one")
     assert spent.poisson_epsilon is None
     # Before the small client begins, only the large one has a cost.
     assert privacy_spent(plan, 30, 0).epsilon == central_accounting.epsilon(large, 30)
 
 
 def test_single_shards_and_runs_without_noise_do_not_assume_disjoint_shards() -> None:
-    assert assumption_texts.DISJOINT not in privacy_spent(federation([PART]), 50, 1).assumptions
+    assert assumption_texts.INDEPENDENT not in privacy_spent(federation([PART]), 50, 1).assumptions
     without_noise = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
     assert privacy_spent(without_noise, 100, 1).epsilon == math.inf
     assert privacy_spent(without_noise, 100, 1).assumptions == ()

@@ -19,7 +19,7 @@ CLIENTS = (
     {"clients": 5, "rounds": 2, "schedule": "incremental"},
     {"clients": 5, "rounds": 3, "participants": 2},
     {"clients": 4, "rounds": 2, "partition": "unequal"},
-    {"clients": 4, "rounds": 2, "partition": "label-skew"},
+    {"clients": 4, "rounds": 2, "partition": "dirichlet"},
 )
 MECHANISMS = (
     {"noise_multiplier": 1.0},

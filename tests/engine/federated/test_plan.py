@@ -150,7 +150,7 @@ class TestClientLevelPrivacy:
     ("sentences", "federation", "words"),
     [
         (40, {"clients": 41}, "clients=41, expected at most the 40"),
-        (40, {"clients": 5, "rounds": 10, "schedule": "incremental"}, "less than one for each round"),
+        (40, {"clients": 5, "rounds": 10, "schedule": "incremental"}, "too few for one in each round"),
         (40, {"clients": 20, "rounds": 100_000}, "expected at most 1,000,000 trainings"),
         (7, {}, "batch_size=8, expected at most the 7"),
     ],

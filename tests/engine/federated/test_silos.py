@@ -192,7 +192,7 @@ class TestConfiguration:
         ("changes", "sentence"),
         [
             ({"clients": 2}, "clients=2, expected 3, one for each corpus"),
-            ({"partition": "unequal"}, "partition='unequal', expected 'random', since each client"),
+            ({"partition": "unequal"}, "partition='unequal', expected 'independent' or 'random', since each client"),
             ({"corpus": "a + a"}, r"corpus='a \+ a',.* a different corpus"),
             ({"corpus": "a + "}, r"corpus='a \+ ',.* a different corpus"),
         ],

@@ -231,3 +231,15 @@ def test_sentence_level_gives_no_client_guarantee():
     federated = replace(TRAINING, clients=4)
     (row,) = (row for row in assumptions.rows(federated) if "one client, with all" in row.choice)
     assert math.isinf(row.epsilon)
+
+
+def test_moved_sentences_have_zero_out_adjacency_and_no_row_for_another_sentence():
+    """ε is the same: zero-out and add-or-remove give the same two distributions of a step."""
+    free = replace(TRAINING, clients=5, batch_size=32)
+    fixed = replace(free, moves_sentences=True)
+    assert (free.promised.neighbours, fixed.promised.neighbours) == ("add-or-remove", "zero-out")
+    assert fixed.printed.neighbours == "zero-out"
+    assert assumptions.epsilon(fixed, fixed.promised) == assumptions.epsilon(free, free.promised)
+    choices = [row.choice for row in assumptions.rows(fixed) if row.assumption == "neighbours"]
+    assert choices == ["zero out one sentence", "replace one sentence"]
+    assert replace(fixed, shuffled=True).promised.neighbours == "add-or-remove"

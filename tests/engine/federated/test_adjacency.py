@@ -1,0 +1,133 @@
+"""The stated adjacency is one that the assignment of sentences keeps."""
+
+from pathlib import Path
+
+import pytest
+
+from engine import corpus as corpora
+from engine.config import PARTITIONS, SimulationConfig, run_id
+from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, ZERO_OUT
+from engine.federated.accounting import privacy_spent
+from engine.federated.plan import federated_plan, plan_of, seeded_secrets
+from engine.records import PrivacySpent, Run, RunState, RunStatus
+from engine.settings import Settings
+from tests.engine.factories import record
+
+SENTENCE = "Ada\tB-PER\nspoke\tO\n\n"
+ADD_OR_REMOVE = DP_SGD.neighbours
+
+
+def config(**fields: object) -> SimulationConfig:
+    return SimulationConfig.from_flat({"data_fraction": 0.1, "batch_size": 4, "partition": "independent"} | fields)
+
+
+def stated(settings: Settings, made: SimulationConfig) -> str:
+    plan = plan_of(made, corpora.of_run(made, settings))
+    return privacy_spent(plan, plan.steps, len(plan.rounds)).neighbouring
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", data_dir=None, store_url="sqlite://")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ADD_OR_REMOVE),
+        ({"partition": "random"}, ZERO_OUT),
+        ({"partition": "random", "data_fraction": 1.0}, ADD_OR_REMOVE),
+        ({"partition": "random", "data_fraction": 1.0, "clients": 3}, ZERO_OUT),
+        ({"partition": "random", "data_fraction": 1.0, "rounds": 3}, ADD_OR_REMOVE),
+        ({"partition": "random", "data_fraction": 1.0, "rounds": 3, "schedule": "incremental"}, ZERO_OUT),
+        ({"rounds": 3, "schedule": "incremental"}, ADD_OR_REMOVE),
+        ({"clients": 3, "rounds": 2, "schedule": "incremental"}, ADD_OR_REMOVE),
+        ({"clients": 3, "partition": "dirichlet", "skew": 5.0}, ADD_OR_REMOVE),
+        ({"clients": 3, "partition": "unequal"}, ZERO_OUT),
+        ({"clients": 3, "mechanism": "dp-fedavg"}, DP_FEDAVG.neighbours),
+        ({"clients": 3, "mechanism": "dp-fedavg", "partition": "random"}, DP_FEDAVG.neighbours),
+    ],
+)
+def test_adjacency_follows_from_the_assignment(settings: Settings, fields: dict[str, object], expected: str) -> None:
+    assert stated(settings, config(**fields)) == expected
+
+
+def test_a_file_that_this_program_splits_has_zero_out_adjacency(settings: Settings, tmp_path: Path) -> None:
+    """One more sentence at its start moves others to another part."""
+    single, folder = tmp_path / "single.conll", tmp_path / "parts"
+    single.write_text(SENTENCE * 60)
+    folder.mkdir()
+    for part in ("train", "valid", "test"):
+        (folder / f"{part}.conll").write_text(SENTENCE * 60)
+    assert stated(settings, config(corpus=str(single), data_fraction=1.0)) == ZERO_OUT
+    assert stated(settings, config(corpus=str(folder), data_fraction=1.0)) == ADD_OR_REMOVE
+    (folder / "valid.conll").unlink()
+    assert stated(settings, config(corpus=str(folder), data_fraction=1.0)) == ZERO_OUT
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("conll2003", False), ("synthetic", False), ("bc5cdr", False), ("ade", True), ("ade@2", True), ("btc", True)],
+)
+def test_named_corpora_state_their_split_without_their_files(settings: Settings, name: str, expected: bool) -> None:
+    handle = corpora.resolve(name, settings)
+    assert handle.split_by_position == expected
+    assert corpora.resolve(f"{name} + psytar@1", settings).split_by_position
+
+
+def test_independent_partition_needs_no_identity_where_it_has_no_effect() -> None:
+    central = SimulationConfig()
+    same = SimulationConfig.from_flat(central.flat() | {"partition": "independent"})
+    assert same == central
+    assert run_id(same, "0") == run_id(central, "0")
+    silos = SimulationConfig.from_flat({"corpus": "synthetic + btc", "partition": "independent"})
+    assert silos == SimulationConfig(corpus="synthetic + btc")
+    assert config(clients=3).federation.partition == "independent"
+
+
+def test_label_skew_of_earlier_versions_is_the_dirichlet_partition() -> None:
+    assert config(clients=3, partition="label-skew") == config(clients=3, partition="dirichlet")
+    assert "label-skew" not in PARTITIONS
+
+
+EARLIER = {
+    "clients": "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds.",
+    "clients of 0.8": "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds.",
+    "silos": "Each sentence is used by one client (silo) only: 12 sentences that another silo also has, ignoring case "
+    "and punctuation, were left out. Silos compare checksums to find them; ε is that of the worst-case silo.",
+}
+
+
+@pytest.mark.parametrize("kind", EARLIER)
+def test_earlier_records_of_assigned_sentences_state_zero_out_adjacency(kind: str) -> None:
+    stored = PrivacySpent(epsilon=1.0, delta=1e-5).to_dict() | {"assumptions": [EARLIER[kind]]}
+    read = PrivacySpent.from_dict(stored)
+    assert read.neighbouring == ZERO_OUT
+    assert read.assumptions[0] not in EARLIER.values()
+    assert PrivacySpent.from_dict(read.to_dict()) == read
+    assert PrivacySpent.from_dict(stored | {"assumptions": []}).neighbouring == ADD_OR_REMOVE
+
+
+def test_records_of_independent_clients_keep_their_adjacency(settings: Settings) -> None:
+    made = config(clients=3)
+    plan = plan_of(made, corpora.of_run(made, settings))
+    spent = privacy_spent(plan, plan.steps, 1)
+    assert PrivacySpent.from_dict(spent.to_dict()) == spent
+
+
+def test_earlier_runs_on_a_fixed_share_state_zero_out_adjacency() -> None:
+    def adjacency(made: SimulationConfig) -> str:
+        status = RunStatus(run_id="0", state=RunState.DONE)
+        return Run(run_id="0", config=made, status=status, records=(record(0),)).records[0].privacy.neighbouring
+
+    assert adjacency(config(partition="random")) == ZERO_OUT
+    assert adjacency(config()) == adjacency(config(partition="random", data_fraction=1.0)) == ADD_OR_REMOVE
+
+
+def test_sizes_of_independent_clients_are_those_of_the_plan(settings: Settings) -> None:
+    made = config(clients=3, data_fraction=1.0)
+    handle = corpora.of_run(made, settings)
+    plan = federated_plan(made, 4400, lambda: handle.layout, lambda: seeded_secrets(made, handle.checksum))
+    assert [part.examples for part in plan.parts] == list(map(len, plan.shards))
+    assert len({part.examples for part in plan.parts}) == 3
+    assert sum(part.examples for part in plan.parts) == 4400
