@@ -1,5 +1,6 @@
 """The stated adjacency is one that the assignment of sentences keeps."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,34 @@ def test_sizes_of_independent_clients_are_those_of_the_plan(settings: Settings) 
     assert [part.examples for part in plan.parts] == list(map(len, plan.shards))
     assert len({part.examples for part in plan.parts}) == 3
     assert sum(part.examples for part in plan.parts) == 4400
+
+
+def clients_of(settings: Settings, folder: Path, made: SimulationConfig) -> list[Counter[tuple[str, ...]]]:
+    """Return the sentences of each part of each client, as they are trained on."""
+    handle = corpora.resolve(str(folder), settings)
+    plan, train = plan_of(made, handle), handle.load().train
+    return [Counter(train[plan.chosen[index]].tokens for index in part.tolist()) for part in plan.sentences]
+
+
+@pytest.mark.parametrize("partition", ["independent", "dirichlet", "random"])
+@pytest.mark.parametrize("removed", [0, 40, 119])
+def test_corpora_that_differ_in_one_sentence_differ_in_one_part(
+    settings: Settings, tmp_path: Path, partition: str, removed: int
+) -> None:
+    """The sentence is at the start, in the middle or at the end of the file, and others have the same words."""
+    sentences = [f"Ada{number % 50}\tB-PER\nspoke\tO\n\n" for number in range(120)]
+    parts = []
+    for name, kept in (("with", sentences), ("without", sentences[:removed] + sentences[removed + 1 :])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for part, content in {"train": kept, "valid": sentences[:9], "test": sentences[:9]}.items():
+            (folder / f"{part}.conll").write_text("".join(content))
+        fields = {"clients": 3, "rounds": 2, "schedule": "incremental", "skew": 5.0, "data_fraction": 0.8}
+        parts.append(clients_of(settings, folder, config(corpus=str(folder), partition=partition, **fields)))
+    differences = [(one - other) + (other - one) for one, other in zip(*parts, strict=True)]
+    changed = sum(sum(each.values()) for each in differences)
+    if partition == "random":
+        assert changed > 20, "the sizes are fixed, so that many sentences move"
+    else:
+        assert changed <= 1
+        assert set().union(*differences) <= {(f"Ada{removed % 50}", "spoke")}
