@@ -235,13 +235,13 @@ def _attack(privacy: PrivacySpent) -> str:
 def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         adjacent = (
-            "an empty sentence replaces one sentence (zero-out): the program assigns sentences by their positions, so "
-            "that one more sentence would move others"
+            "an empty sentence replaces one sentence (zero-out). The program assigns sentences by their positions, so "
+            "one more sentence would move others."
             if privacy.neighbouring == ZERO_OUT
-            else "one sentence is added or removed"
+            else "one sentence is added or removed."
         )
         return (
-            f"Two corpora are adjacent if {adjacent}. The guarantee is weaker for a person named in k sentences: the ε "
+            f"Two corpora are adjacent if {adjacent} The guarantee is weaker for a person named in k sentences: the ε "
             "of all k sentences can be more than k times this ε."
         )
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
