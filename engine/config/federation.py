@@ -118,7 +118,7 @@ class FederationConfig:
             "partitions fix the sizes: ε then holds for emptying one sentence (zero-out).",
             titles=_PARTITIONS,
             labels={
-                "independent": "Random, each sentence independently",
+                "independent": "Random, independent",
                 "random": "Random, equal sizes",
                 "unequal": "Random, unequal sizes",
                 "dirichlet": "Label skew (Dirichlet)",
