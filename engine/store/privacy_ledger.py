@@ -43,8 +43,6 @@ UNPROTECTED = (
 )
 FAILED_CHECK = "failed its noise check: no privacy guarantee"
 """Description of an unprotected access by a run that also keeps its charge."""
-DIVERGED = "finite"
-"""Word in each error of a training whose weights or scores are not finite."""
 _FINAL = ("done", "failed", "cancelled")
 
 
@@ -305,15 +303,15 @@ def _head(entry: dict[str, Any]) -> dict[str, Any]:
 def _spent(connection: Connection, entry: dict[str, Any]) -> float | None:
     """Return the actual cost of a finished run, a Rényi divergence at the budget's order.
 
-    A run releases its records, so that a stopped run counts up to its last record. A run whose weights diverged counts
-    in full: that they did, and when, depends on steps after its last record. The result is None for a run that is
-    unfinished or no longer in the store: it keeps its whole charge.
+    A run releases its records, so that a cancelled run counts up to its last record. A failed run counts in full: that
+    it failed, and when, can depend on steps after its last record, as when weights diverge. The result is None for a
+    run that is unfinished or no longer in the store: it keeps its whole charge.
     """
-    row = connection.execute(select(runs.c.state, runs.c.error).where(runs.c.run_id == entry["run"])).first()
-    if row is None or row.state not in _FINAL:
+    state = connection.execute(select(runs.c.state).where(runs.c.run_id == entry["run"])).scalar()
+    if state not in _FINAL:
         return None
     whole = float(entry["cost"])
-    if row.state == "done" or (row.state == "failed" and DIVERGED in (row.error or "")):
+    if state != "cancelled":
         return whole
     body = connection.execute(
         select(records.c.body).where(records.c.run_id == entry["run"]).order_by(records.c.round.desc()).limit(1)

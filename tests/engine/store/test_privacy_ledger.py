@@ -94,7 +94,7 @@ def test_run_without_guarantee_for_the_unit_is_refused(store):
     [
         ("done", 100, True, 0.4),
         ("cancelled", 50, True, 0.2),
-        ("failed", 25, True, 0.1),
+        ("failed", 25, True, 0.4),
         ("cancelled", 50, False, 0.4),
         ("cancelled", None, True, 0.0),
     ],
@@ -152,7 +152,7 @@ def test_new_noise_is_charged_again(store):
     end_run(store, "a", 50, "cancelled")
     submit(store, "a", 0.4, again=True)
     assert account_of(store).share == pytest.approx(0.6)
-    end_run(store, "a", 75, "failed")
+    end_run(store, "a", 75, "cancelled")
     assert account_of(store).share == pytest.approx(0.5), "the ledger cannot know whether it resumed or restarted"
     with pytest.raises(BudgetExceeded, match=r"\b50% .*\bused\b.* 110%"):
         submit(store, "b", 0.6)
@@ -327,7 +327,11 @@ def test_kill_at_any_moment_keeps_ledger_consistent(store, store_address, moment
 @checked(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abcd"), st.floats(0.05, 0.7), st.sampled_from(["done", "failed", "delete", "wait"])),
+        st.tuples(
+            st.sampled_from("abcd"),
+            st.floats(0.05, 0.7),
+            st.sampled_from(["done", "failed", "cancelled", "delete", "wait"]),
+        ),
         max_size=12,
     )
 )
@@ -365,6 +369,9 @@ def test_ledger_equals_manual_sum(tmp_path_factory, story):
             done.add(run)
         elif how == "failed":
             end_run(store, run, 50, "failed")
+            spent[run] = whole
+        elif how == "cancelled":
+            end_run(store, run, 50, "cancelled")
             spent[run] = max(before, own / 2)
         else:
             store.delete(run)
