@@ -14,9 +14,11 @@ from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit, ServerAud
 from engine.reports.cli_command import command_line
 from engine.reports.numbers import epsilon_text
 
-KINDS = {"directions": "white-box attacker (reads every step)", "sentences": "black-box attacker (has the model)"}
+KINDS = {"directions": "white-box attacker (reads every step)", "sentences": "black-box attacker (queries the model)"}
 """Attackers, by type of canary."""
 
+ATTACKS = {"loss": "loss threshold"}
+"""Names of membership-inference attacks, where they differ from the stored names."""
 CONTRADICTED = "The measured lower bound exceeds the claimed ε."
 """Finding of a bound above the claim."""
 ERRS = (
@@ -68,20 +70,21 @@ def power_text(found: power.Power | None) -> str:
     """Return what an audit of this size could have contradicted, by its calibration runs."""
     if found is None:
         return "No calibration run is so small: the power of this audit is not known."
-    epsilons, ratios = list(found.medians), list(found.medians.values())
     runs = "" if found.seeds == 1 else f" in each of {found.seeds} runs"
-    text = (
-        f"Calibration with {found.canaries:,} canaries{runs}: the median bound is {_listed(ratios, '.2f')} of ε at "
-        f"ε = {_listed(epsilons, 'g')}."
-    )
-    limits = [ratio * epsilon for epsilon, ratio in found.medians.items()]
-    if max(limits) < _SMALLEST:
-        return f"{text} So this audit could hardly have contradicted any claim."
-    return f"{text} At these true ε, half of such audits contradict a claim below {_listed(limits, '.2g')}."
+    size = f"Calibration with {found.canaries:,} canaries{runs}"
+    limits = {epsilon: ratio * epsilon for epsilon, ratio in found.medians.items()}
+    if max(limits.values()) < _SMALLEST:
+        true = _listed([f"{epsilon:g}" for epsilon in limits])
+        return (
+            f"{size}: the median bound is below {_SMALLEST:g} at ε = {true}. So this audit could hardly have "
+            "contradicted any claim."
+        )
+    claims = _listed([f"{limit:.2g} (true ε = {epsilon:g})" for epsilon, limit in limits.items()])
+    return f"{size}: half of such audits contradict a claim below {claims}."
 
 
-def _listed(values: Sequence[float], form: str) -> str:
-    *others, last = (f"{value:{form}}" for value in values)
+def _listed(values: Sequence[str]) -> str:
+    *others, last = values
     return f"{', '.join(others)} and {last}" if others else last
 
 
@@ -145,8 +148,9 @@ def membership_text(audit: MembershipAudit) -> str:
         f"{100 * tpr:.2f} % (95 % CI {100 * low:.2f} to {100 * high:.2f}) at {100 * fpr:g} % FPR"
         for fpr, (tpr, low, high) in zip(SHOWN, curve.shown, strict=True)
     )
+    attack = ATTACKS.get(curve.attack, curve.attack)
     return (
-        f"Membership inference, {curve.attack} with {audit.references} shadow models, claimed ε = "
+        f"Membership inference, {attack} with {audit.references} shadow models, claimed ε = "
         f"{epsilon_text(audit.claimed)}: AUC {curve.area:.3f}; TPR {rates}"
     )
 

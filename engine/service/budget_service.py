@@ -324,7 +324,7 @@ class BudgetService:
             return any(known[name] for name in names)
 
         if shown := sum(is_on_it(run) for run in self._queries.published()):
-            yield {"run": "", "what": f"published runs, {shown:,} of them: none is charged", "kind": LOOK}
+            yield {"run": "", "what": f"{shown:,} published runs, not charged", "kind": LOOK}
         for run in filter(is_on_it, self._queries.runs_of_all_users()):
             if run.kind == RunKind.AUDIT:  # its noise is not that of the audited run
                 yield {"run": run.run_id, "what": f"{AUDIT}, before there was a budget", "kind": LOOK}

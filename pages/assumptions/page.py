@@ -52,9 +52,9 @@ if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
 show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=headline)
 st.caption(
-    "The first bar is the ε that a paper would report. Each further bar changes one assumption: first towards the "
-    "guaranteed ε, then towards your assumptions. Rising stripes: the reported value ignores this assumption. "
-    "Falling stripes: the reported value is too conservative in this assumption."
+    "The first bar is the ε of a paper: reported, or by Rényi accounting, as in most papers. Each further bar changes "
+    "one assumption: first towards the guaranteed ε, then towards your assumptions. Orange, rising stripes: the change "
+    "raises ε. Blue, falling stripes: the change lowers ε."
 )
 st.markdown("#### Effect of each assumption")
 tables.show(
@@ -62,8 +62,8 @@ tables.show(
         {
             "assumption": TITLES[row.assumption],
             "choice": row.choice,
-            "": "✓ guaranteed" if row.claimed else "",
-            "ε": ledger_epsilon(row.epsilon).removeprefix("ε = "),
+            "status": "✓ guaranteed" if row.claimed else "",
+            "ε": "unknown" if row.epsilon is None else epsilon_text(row.epsilon),
             "at least": epsilon_text(row.at_least) if row.at_least else "",
             "δ": delta_text(row.delta),
         }
@@ -71,8 +71,11 @@ tables.show(
     ],
     {
         "choice": st.column_config.TextColumn(width="large"),
-        "": st.column_config.TextColumn(width="small"),
-        "at least": st.column_config.TextColumn("ε at least", help="Lower bound on the true ε, for some data."),
+        "ε": st.column_config.TextColumn(help="Upper bound. “Unknown”: no valid upper bound is known."),
+        "status": st.column_config.TextColumn(width="small"),
+        "at least": st.column_config.TextColumn(
+            "ε at least", help="Lower bound on the true ε, for some data. Only complete epochs count."
+        ),
     },
     height="content",
 )

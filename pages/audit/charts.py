@@ -7,14 +7,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from engine.privacy.audit.membership import allowed
-from engine.records import RATES, SHOWN, MembershipAudit
+from engine.records import RATES, SHOWN, CanaryAudit, MembershipAudit
+from engine.reports.audits import ATTACKS
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group
 from pages.shared import palette
 from pages.shared.charts import plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
-_NAMES = {"loss": "loss threshold", "LiRA": "LiRA", "RMIA": "RMIA", "Bayes": "Bayes"}
 _SMALLEST_RATE = RATES[0]
 """Start of the logarithmic axes, which cannot show a rate of 0."""
 _LEGEND_ABOVE = {
@@ -26,7 +26,7 @@ _LEGEND_ABOVE = {
 def claims(groups: Sequence[Group], key: str) -> go.Figure:
     """Draw a row for each group: its claimed ε, and the lower bounds of white-box and black-box attackers.
 
-    With several seeds, the lower bound is the joint one, else the mean.
+    With several seeds, the lower bound is the joint one (filled marker), else the mean (open marker).
 
     Args:
         groups: The groups, from top to bottom.
@@ -46,20 +46,28 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
             showlegend=False,
         )
     rows = (
-        ("claimed", palette.PRIVATE, "diamond", [group.claimed for group in groups]),
-        ("white-box attacker", palette.RECALL, "circle", [group.bound(group.white) for group in groups]),
-        ("black-box attacker", palette.PRECISION, "square", [group.bound(group.black) for group in groups]),
+        ("claimed", palette.PRIVATE, "diamond", [(group.claimed, False) for group in groups]),
+        ("white-box attacker", palette.RECALL, "circle", [_marker(group, group.white) for group in groups]),
+        ("black-box attacker", palette.PRECISION, "square", [_marker(group, group.black) for group in groups]),
     )
     for name, colour, symbol, values in rows:
-        points = [(value, row) for value, row in zip(values, names, strict=True) if value is not None]
+        points = [(value, row, mean) for (value, mean), row in zip(values, names, strict=True) if value is not None]
         figure.add_scatter(
-            x=[axis.position(value) for value, _ in points],
-            y=[row for _, row in points],
+            x=[axis.position(value) for value, _, _ in points],
+            y=[row for _, row, _ in points],
             mode="markers",
             cliponaxis=False,
             name=name,
-            marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 1, "color": "white"}},
-            text=[f"{name}: ε = {epsilon_text(value) if value else '0'}" for value, _ in points],
+            marker={
+                "color": colour,
+                "symbol": [f"{symbol}-open" if mean else symbol for _, _, mean in points],
+                "size": 13,
+                "line": {"width": [3 if mean else 1 for _, _, mean in points], "color": "white"},
+            },
+            text=[
+                f"{name}: ε = {epsilon_text(value) if value else '0'}" + (" (mean over seeds)" if mean else "")
+                for value, _, mean in points
+            ],
             hovertemplate="%{y}<br>%{text}<extra></extra>",
         )
     axis.shade(figure)
@@ -74,6 +82,11 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
     )
     figure.update_yaxes(range=[len(groups) - 0.4, -0.6])
     return figure
+
+
+def _marker(group: Group, audits: Sequence[CanaryAudit]) -> tuple[float | None, bool]:
+    """Return the bound of an attacker, and whether it is the mean over several seeds."""
+    return group.bound(audits), len(audits) > 1 and group.joint(audits) is None
 
 
 def _two_lines(name: str) -> str:
@@ -112,16 +125,16 @@ def roc_curves(audit: MembershipAudit, key: str) -> go.Figure:
             x=rates,
             y=[max(tpr, _SMALLEST_RATE) for tpr in curve.caught],
             mode="lines",
-            name=_NAMES.get(curve.attack, curve.attack),
+            name=ATTACKS.get(curve.attack, curve.attack),
             line={"color": colour, "dash": dash, "width": 3 if curve.attack == audit.best else 1.5},
-            hovertemplate="TPR %{y:.2%} at FPR %{x:.2%}<extra>" + curve.attack + "</extra>",
+            hovertemplate="TPR %{y:.2%} at FPR %{x:.2%}<extra>" + ATTACKS.get(curve.attack, curve.attack) + "</extra>",
         )
     strongest = audit.strongest
     figure.add_scatter(
         x=list(SHOWN),
         y=[tpr for tpr, _, _ in strongest.shown],
         mode="markers",
-        name=f"{_NAMES.get(strongest.attack, strongest.attack)}, 95 % CI",
+        name=f"{ATTACKS.get(strongest.attack, strongest.attack)}, 95 % CI",
         marker={"color": palette.RECALL, "size": 7},
         error_y={
             "type": "data",

@@ -7,7 +7,7 @@ from typing import Any
 from engine.privacy.audit import applicability
 from engine.privacy.audit.one_run import Guesses, epsilon_bound
 from engine.records import SHOWN, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
-from engine.reports.audits import ERRS, KINDS, measured, power_of, power_text, server_text
+from engine.reports.audits import ATTACKS, ERRS, KINDS, measured, power_of, power_text, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group
 from pages.shared.messages import duration
@@ -16,9 +16,13 @@ NO_AUDIT = "An audit retrains a configuration with canaries, attacks the model, 
 LIMITS = (
     "**Limits.** An audit that finds nothing does not prove privacy. Another attack, more shadow models or other "
     "canaries may find more; a bound of 0 says only that this measurement was too coarse. An audit can *refute* a "
-    "claim of privacy, as it does for training without noise. The claimed ε depends on the proof, its assumptions, "
-    "and the noise check. White-box canaries are the easiest records to detect; real sentences are harder to detect. "
-    "A measured bound does not replace ε in a privacy guarantee."
+    "claim of privacy, as it does for the *faulty trainings* under *Audit calibration*. The claimed ε depends on the "
+    "proof, its assumptions, and the noise check. White-box canaries are the easiest records to detect; real sentences "
+    "are harder to detect. A measured bound does not replace ε in a privacy guarantee."
+)
+CANARY_CLAIM = (
+    " The claimed ε belongs to the training with canaries. Canaries are additional sentences, so this ε is smaller "
+    "than the ε of the audited run."
 )
 _SMALLEST_BOUND = 0.01
 """A mean bound on ε below this value is reported as below it."""
@@ -32,8 +36,8 @@ def ceiling(groups: Sequence[Group]) -> str:
     most = max(counts)
     bound = epsilon_bound(Guesses(canaries=most, made=most, right=most), 1e-5)
     return (
-        f" {most:,} canaries give a lower bound of ε = {bound:.1f} at most, even without noise and if all guesses are "
-        "correct."
+        f" Without noise, {most:,} canaries give a lower bound of ε = {bound:.1f} at most, for any mechanism, even if "
+        "all guesses are correct."
     )
 
 
@@ -81,21 +85,23 @@ def cost(seconds: float | None, canaries: int | None, references: int) -> str:
         canaries: Number of canaries; None for the default numbers.
         references: Number of shadow models.
     """
-    numbers = (
-        f"{applicability.CANARIES:,} canaries (black-box) and up to {applicability.WHITE_BOX_CANARIES:,} (white-box)"
-        if canaries is None
-        else f"{canaries:,} canaries"
-    )
-    models = [] if canaries == 0 else [f"two models with {numbers} among their sentences"]
-    models += [f"{references + 1:,} models on half of the sentences each"] if references else []
+    if canaries is None:
+        models = [
+            f"one model with {applicability.CANARIES:,} canaries (black-box)",
+            f"one with up to {applicability.WHITE_BOX_CANARIES:,} (white-box)",
+        ]
+    else:
+        models = [f"two models with {canaries:,} canaries each"] if canaries else []
+    halves = f"{references + 1:,} models on random halves of the sentences" if references else ""
     about = f" It takes about {duration(seconds)}; you can leave the page." if seconds else ""
-    return f"An audit trains {' and '.join(models)}. It then deletes these models.{about}"
+    trained = [*([" and ".join(models)] if models else []), *([halves] if halves else [])]
+    return f"An audit trains {'. It also trains '.join(trained)}. It then deletes these models.{about}"
 
 
 def attacks(audit: MembershipAudit) -> list[dict[str, Any]]:
     """Return a row for each membership-inference attack."""
     return [
-        {"attack": curve.attack, "AUC": curve.area}
+        {"attack": ATTACKS.get(curve.attack, curve.attack), "AUC": curve.area}
         | {
             f"TPR at {100 * fpr:g} % FPR": f"{100 * tpr:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
             for fpr, (tpr, low, high) in zip(SHOWN, curve.shown, strict=True)
@@ -151,9 +157,9 @@ def runs(group: Group) -> list[dict[str, Any]]:
             "canaries": result.canaries,
             "correct guesses": result.right,
             "bound, any mechanism": result.bound,
-            "bound, DP-SGD steps": result.bound_of_steps,
-            "bound, independent canaries": result.bound_of_trials,
-            "power: median bound ÷ ε": _medians(result),
+            "bound, DP-SGD": result.bound_of_steps,
+            "bound, DP-SGD, independent canaries": result.bound_of_trials,
+            "median bound ÷ ε": _medians(result),
             "noise check": {None: "–", False: "✓ passed", True: "✗ failed"}[result.check_failed],
             "result": "✗ exceeds the claim" if result.contradicted else "✓ not contradicted",
         }
@@ -186,7 +192,7 @@ def _medians(audit: CanaryAudit) -> str:
 
 _ASSUMPTIONS = {
     "gaussian": "Gaussian mechanism",
-    "any": "none",
+    "any": "any mechanism",
     "trials": "Gaussian mechanism, independent canaries",
 }
 """By family of bounds."""
@@ -197,7 +203,7 @@ def known_mechanisms(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "true ε": f"{cell['epsilon']:g}",
-            "assumption": _ASSUMPTIONS.get(cell["family"], cell["family"]),
+            "bound": _ASSUMPTIONS.get(cell["family"], cell["family"]),
             "coverage, %": 100 * cell["coverage"],
             "median bound": cell["median"],
             "median bound ÷ ε": cell["median"] / cell["epsilon"],

@@ -1,8 +1,10 @@
 """Page Privacy audit: lower bounds on ε from attacks, compared with the claimed ε."""
 
+import math
+
 import streamlit as st
 
-from engine.reports.audits import server_text
+from engine.reports.audits import ATTACKS, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit import audit_form, calibration, canary_quiz, charts, messages
 from pages.audit.groups import chosen, groups
@@ -41,10 +43,10 @@ show(charts.claims(of_corpus, key=f"claims-{group.config.corpus}"), key="claims"
 st.caption(
     "The proof gives an upper bound on ε (diamond). An attack gives a lower bound, with 95 % confidence for each "
     "attacker and seed. If a lower bound lies right of the diamond, the claim is contradicted at 95 % confidence. With "
-    "several seeds, a marker shows their joint bound at 95 %. Older audits have none; there it shows the "
-    "mean of their bounds, which is no 95 % bound itself. The table *Runs with canaries* has the bound of each "
-    "seed. The claimed ε is that of the training with canaries. These are further sentences, so it is smaller than the "
-    "ε of the audited run."
+    "several seeds, a filled marker shows their joint bound at 95 %. An open marker shows the mean of the seeds' "
+    "bounds, where there is no joint bound. A mean is not a 95 % bound. The table *Runs with canaries* has the bound "
+    "of each seed. Markers at the left edge: bounds below 0.01."
+    + messages.CANARY_CLAIM * math.isfinite(group.claimed)
     + messages.ceiling(of_corpus)
     + (f" [Assumptions of the claimed ε]({assumptions})." if assumptions else "")
 )
@@ -57,20 +59,27 @@ if inferred := group.membership:
     show(charts.roc_curves(inferred, key=f"caught-{group.title}"), key="caught", label=messages.members(inferred))
     st.caption(
         f"Attacked models: {inferred.models:,}, each with {inferred.references:,} shadow models; "
-        f"{inferred.sentences:,} sentences. Each model was trained on a random half of the sentences. So its claimed ε "
-        f"is that of half the data: ε = {epsilon_text(inferred.claimed)}. Ranges in parentheses are 95 % CIs."
+        f"{inferred.sentences:,} sentences. Each model was trained on a random half of the sentences. "
+        + (
+            f"So its claimed ε is that of half the data: ε = {epsilon_text(inferred.claimed)}. "
+            if math.isfinite(inferred.claimed)
+            else ""
+        )
+        + "Ranges in parentheses are 95 % CIs. Sources of the attacks: loss threshold (Yeom et al. 2018), LiRA "
+        "(Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024), Bayes (after Brännvall 2026)."
     )
     tables.show(
         messages.attacks(inferred),
         {"AUC": tables.number(format="%.3f", help="Area under the ROC curve: 0.5 is random guessing, 1 is certainty.")},
     )
+    strongest = ATTACKS.get(inferred.best, inferred.best)
     left, right = st.columns(2)
     with left:
-        st.markdown("**AUC by entity type in the sentence**")
+        st.markdown(f"**AUC of {strongest} on sentences with an entity of the type**")
         tables.show(messages.subsets(inferred.by_type, "type"), {"AUC": tables.number(format="%.3f")})
     with right:
         if len(inferred.by_client) > 1:
-            st.markdown("**AUC by client of the sentence**")
+            st.markdown(f"**AUC of {strongest} by client of the sentence**")
             tables.show(messages.subsets(inferred.by_client, "client"), {"AUC": tables.number(format="%.3f")})
     with st.expander("Most exposed sentences", icon=":material/warning:"):
         at_risk(app, group.config.corpus, inferred)
@@ -89,9 +98,9 @@ if rows := messages.runs(group):
     with st.expander("Runs with canaries", icon=":material/list:"):
         tables.show(rows)
         st.caption(
-            "Each *bound* is a lower bound on ε with 95 % confidence. It is valid for *any mechanism*, only for "
-            "*DP-SGD steps*, or only if the *canaries* are also *independent* of each other. *Power* is the median "
-            "bound ÷ ε in calibration runs of this size with ε = 1, 3 and 8."
+            "The columns *bound* are lower bounds on ε, jointly at 95 % confidence. The first is valid for any "
+            "mechanism, the second for DP-SGD only. The third also assumes canaries that are independent of each "
+            "other. *Median bound ÷ ε* is from calibration runs of this size with ε = 1, 3 and 8."
         )
 st.markdown(messages.LIMITS)
 calibration.show(app)
@@ -99,7 +108,8 @@ canary_quiz.play()
 first = group.audits[0]
 st.caption(
     f"The audit of {address.plain(group.title)} was measured on {first.machine}, {first.created[:10]}, engine "
-    f"{first.engine_version}, with this command:"
+    f"{first.engine_version}, with this command"
+    + (" for the first seed; `--seed` sets the others:" if len(group.audits) > 1 else ":")
 )
 st.code(first.command, language="bash", wrap_lines=True)
 if linked or not asked:

@@ -37,9 +37,11 @@ def bar(now: BudgetState, key: str) -> go.Figure:
         hoverinfo="text",
     )
     figure.update_layout(
-        plain_layout(key, height=130)
-        | {"barmode": "stack", "showlegend": False, "margin": {"l": 8, "r": 8, "t": 8, "b": 36}}
+        plain_layout(key, height=160)
+        | {"barmode": "stack", "showlegend": False, "margin": {"l": 8, "r": 8, "t": 34, "b": 48}}
     )
-    figure.update_xaxes(range=[0, 1], tickformat=".0%", gridcolor=palette.GRID)
+    figure.update_xaxes(
+        title={"text": "share of the budget spent"}, range=[0, 1], tickformat=".0%", gridcolor=palette.GRID
+    )
     figure.update_yaxes(showticklabels=False)
     return figure

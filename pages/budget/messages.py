@@ -17,8 +17,8 @@ INTRODUCTION = (
 COVERAGE = """\
 **Counted runs**
 
-- The charge of a cancelled or failed run falls to the cost of the steps up to its last saved scores. It does not fall
-  if the cost does not grow evenly, as with shuffled batches. A deleted run stays charged.
+- The charge of a cancelled or failed run falls to the cost of the steps up to its last saved scores. With
+  shuffled batches it stays: the cost is not proportional to the number of steps. A deleted run stays charged.
 - Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
   run counts.
 - A budget per client is valid for one partition of the corpus: a run with other clients is refused.
@@ -29,9 +29,10 @@ COVERAGE = """\
 **Runs that are not counted**
 
 - Before the first total was set: deleted runs, and runs of the command `train`.
-- Published runs: the table *Unprotected accesses* (without a privacy guarantee) shows them in one line.
+- Published runs: once there is a budget, the table *Unprotected accesses* shows them in one line.
 - Rounds of a real federation: each client's own ledger counts them.
-- Runs on deleted corpora, with other programs, and by users with write access to the database.
+- Runs on deleted corpora, runs with other programs, and runs whose entries a user with write access removed from the
+  database.
 
 **Limits of the guarantee**
 
@@ -39,8 +40,8 @@ COVERAGE = """\
 - A total that you raise after you have seen results depends on these results. The theorem on privacy filters does not
   cover such a total. All totals remain stored.
 - The entries form a hash chain, so a manual change of an entry is detected. To detect a complete rewrite of the
-  entries, save the *chain head*, the hash of the newest entry, and compare it later. This page shows it once there is
-  a budget.
+  entries, save the *chain head*, the hash of the newest entry, and compare it later. Once there is a
+  budget, the chain head is at the end of this page.
 """
 BROKEN = (
     "At least one run on this corpus had no privacy guarantee. So no ε bounds what all runs together reveal, whatever "
@@ -49,8 +50,12 @@ BROKEN = (
 ACCESSES = (
     "A run without a privacy guarantee is refused, unless its user accepts it as an unprotected access. Scores on the "
     "validation and test sets have no noise. So each run is also an unprotected access to these two sets; these "
-    "accesses are not listed. A run with a failed noise check is both a charge and an unprotected access. The share of "
-    "such a run is the planned share, which is no upper bound."
+    "accesses are not listed. A run with a failed noise check is charged and is also listed as an unprotected access. "
+    "Its charge is the planned cost, which is no upper bound on the true cost."
+)
+AFFORDABLE = (
+    "The budget adds Rényi divergences, which gives a larger ε than PLD accounting. So a run can cost more than the "
+    "whole budget although its own ε is not above the total."
 )
 
 
@@ -61,8 +66,8 @@ def charges(now: BudgetState) -> list[dict[str, Any]]:
         {
             "share": 100 * charge.rdp / capacity,
             "what": charge.what,
-            "": "running" if charge.pending else "finished",
-            "identity": charge.run,
+            "status": "running" if charge.pending else "finished",
+            "run ID": charge.run or "–",
             "charged": charge.at[:16].replace("T", " "),
         }
         for charge in sorted(now.bookings, key=lambda charge: charge.at, reverse=True)
@@ -72,7 +77,7 @@ def charges(now: BudgetState) -> list[dict[str, Any]]:
 def unprotected_accesses(now: BudgetState) -> list[dict[str, Any]]:
     """Return one row for each unprotected access, the newest first."""
     return [
-        {"what": access.what, "identity": access.run, "when": access.at[:16].replace("T", " ")}
+        {"what": access.what, "run ID": access.run or "–", "when": access.at[:16].replace("T", " ")}
         for access in sorted(now.looks, key=lambda access: access.at, reverse=True)
     ]
 

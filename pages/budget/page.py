@@ -44,6 +44,7 @@ if now.budget:
     if affordable:
         st.markdown("#### Affordable runs")
         tables.show(messages.affordable(affordable), {"share": share, "times": tables.number("runs that fit")})
+        st.caption(messages.AFFORDABLE)
 with st.expander("Change budget" if now.budget else "Set budget", icon=":material/tune:", expanded=not now.budget):
     with st.form("total", border=False):
         first, second, third = st.columns(3)

@@ -38,7 +38,9 @@ def accept_unprotected(corpora: Collection[str], *, key: str) -> bool:
     if not corpora:
         return False
     names = ", ".join(map(titles.corpus, dict.fromkeys(corpora)))
-    return st.checkbox(f"Run without protection: the total of {names} no longer holds from then on", key=key)
+    return st.checkbox(
+        f"Start without privacy guarantee: the privacy budget of {names} no longer holds afterwards", key=key
+    )
 
 
 def choice(app: Application, configs: Sequence[SimulationConfig], *, key: str) -> tuple[list[SimulationConfig], bool]:

@@ -98,7 +98,7 @@ def test_power_is_stated_for_each_attacker():
     (line,) = messages.power(group)
     assert line.startswith("White-box attacker")
     assert "half of such audits contradict a claim below" in line
-    assert messages.runs(group)[0]["power: median bound ÷ ε"].count("·") == 2
+    assert messages.runs(group)[0]["median bound ÷ ε"].count("·") == 2
 
 
 def test_server_readings_have_their_noise():
@@ -173,7 +173,7 @@ def test_page_shows_audits_and_notes_a_run_without_one(open_page, measured):
     page = open_page("audit")
     assert not page.exception
     assert "means over 2 seeds" in page.markdown[0].value
-    assert any("the mean of their bounds, which is no 95 % bound itself" in each.value for each in page.caption)
+    assert any("A mean is not a 95 % bound" in each.value for each in page.caption)
     assert any("the claim is contradicted at 95 % confidence" in each.value for each in page.caption)
     assert any("finds nothing does not prove privacy" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
@@ -231,7 +231,7 @@ def test_audit_can_be_started_and_cancelled(open_page, with_published, measured,
         run = next(each for each in app.queries.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", with_published, run=run.run_id)
         assert "has not been audited" in page.info[0].value
-        assert any(each.value.startswith("An audit trains two models with 1,000 canaries") for each in page.caption)
+        assert any(each.value.startswith("An audit trains one model with 1,000 canaries") for each in page.caption)
         page.button(key="attack").click().run()
         assert not page.exception
         assert app.audits.status(run.run_id).state == RunState.QUEUED

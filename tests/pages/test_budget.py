@@ -70,7 +70,7 @@ def test_bar_pieces_sum_to_one(spent):
     figure = charts.bar(state, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "running"
-    assert messages.charges(state)[0][""] == "running"
+    assert messages.charges(state)[0]["status"] == "running"
 
 
 def test_explore_shows_the_budget_share_of_a_run(open_page, spent):

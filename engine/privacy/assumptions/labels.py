@@ -39,10 +39,12 @@ _WHY = {
     "shuffled batches there is no such secret: every {unit} is in one batch of each epoch. The smaller ε is not proven "
     "for shuffled batches. For some data the true ε is larger: at least the lower bound shown (Chua et al. 2024). "
     "The ε without amplification is larger and proven.",
-    "neighbours": "The adjacency says which data sets the attacker must not be able to distinguish. A replacement is a "
-    "removal and an addition, so its ε is larger: at most the value shown. Do not compare ε across adjacencies.",
-    "unit": "The guarantee covers one {unit}. It is weaker for a person or group with several (group privacy), and k "
-    "times ε is not a bound at the same δ.",
+    "neighbours": "The adjacency says which data sets the attacker must not be able to distinguish. With "
+    "random sampling, a replacement is a removal and an addition, so its ε is larger: at most the value shown. With "
+    "shuffled batches, an addition changes two batches of an epoch, a replacement only one, so its bound is smaller. "
+    "Do not compare ε across adjacencies.",
+    "unit": "The guarantee covers one {unit}. It is weaker for a person named in k sentences (group privacy); k times "
+    "ε is not a bound at the same δ.",
     "trainings": "Each training on the same data adds to ε (composition). This includes each trial of a hyperparameter "
     "search, whether its result is kept or not. Here all trainings have the same settings, fixed in advance.",
     "delta": "The probability with which the guarantee may fail completely. A smaller δ needs a larger ε.",
@@ -51,6 +53,10 @@ _WHY = {
     "this effect, and we know of no other published ε that does.",
 }
 _WHY_CLIENT = {
+    "neighbours": "The adjacency says which data sets the attacker must not be able to distinguish. A replacement is a "
+    "removal and an addition, so its ε is larger: at most the value shown. Do not compare ε across adjacencies.",
+    "unit": "The guarantee covers one client. It is weaker for a group of k clients (group privacy); k times ε is not "
+    "a bound at the same δ.",
     "data": "A client is protected among all clients, with all its sentences. Their number does not change ε.",
     "sampling": "Random sampling hides which clients take part in a round, and lowers ε as long as the participants "
     "stay secret. If clients add the noise to their messages, the sender is known, so each message counts towards ε.",

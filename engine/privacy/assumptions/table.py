@@ -50,8 +50,8 @@ def choice_text(training: Training, assumption: str, choices: Choices) -> str:
         text = f"n = {number or training.examples:,}" + (" clients" if unit == "client" else "")
         if not training.several:
             return text
-        own = f"of each of {training.clients:,} clients" if training.clients > 1 else "each part separately"
-        return f"{text}, {'pooled' if choices.pooled else own}"
+        own = f"divided among {training.clients:,} clients" if training.clients > 1 else "each part separately"
+        return f"{text} in total, {'pooled' if choices.pooled else own}"
     whose = "person" if unit == "sentence" else "group"
     group = f"a {whose} with {choices.sentences:,} {unit}s"
     if choices.sentences == training.longest_document:
