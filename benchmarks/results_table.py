@@ -132,7 +132,7 @@ def medical() -> str:
         by_method: dict[str, list[fedner_2020_scores.Row]] = {}
         for row in results:
             if row.cell.table == table and row.runs:
-                by_method.setdefault(fedner_2020.what(row.cell), []).append(row)
+                by_method.setdefault(fedner_2020.title(fedner_2020.what(row.cell)), []).append(row)
         rows = []
         for method, platforms in by_method.items():
             by_platform = {row.cell.platform: row for row in platforms}

@@ -43,7 +43,7 @@ class RecipeStep:
 
 
 RUNGS = (
-    RecipeStep("paper", "BiLSTM from scratch, batches of 32, SGD: the paper settings.", {}),
+    RecipeStep("paper settings", "BiLSTM from scratch, batches of 32, SGD.", {}),
     RecipeStep(
         "large batches",
         "The noise of a step is divided by 1,024 sentences; a higher learning rate compensates for fewer steps.",

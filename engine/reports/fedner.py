@@ -73,12 +73,12 @@ def _table2(rows: Sequence[Row]) -> list[str]:
         for base, others in ((fedner_2020.ALONE_AS_OFTEN, often), (fedner_2020.ALONE, alone))
     ]
     more = _gain_text(
-        "Gain of training alone with as many updates over training alone with batches of 64", often, alone
+        "Gain of training alone with the same number of updates over training alone with batches of 64", often, alone
     )
     if more and (reported := _reported_gain(together, alone)):
         more += f" {reported}"
     parted = _gain_text(
-        "Gain of *FedNER, then alone* over training alone with as many updates",
+        "Gain of *FedNER, then alone* over training alone with the same number of updates",
         _trained(rows, fedner_2020.PARTED),
         often,
     )
@@ -101,7 +101,10 @@ def _figure3(rows: Sequence[Row]) -> list[str]:
     for share in sorted(fedner_2020.EPOCHS):
         selected = [row for row in rows if row.cell.setting["share"] == share]
         often = _trained(selected, fedner_2020.ALONE_AS_OFTEN)
-        comparison = f"Gain of FedNER with {_percent(share)} of the sentences over training alone with as many updates"
+        comparison = (
+            f"Gain of FedNER with {_percent(share)} of the sentences over training alone with the same number of "
+            "updates"
+        )
         sentences.append(_gain_text(comparison, _trained(selected, fedner_2020.FEDERATED), often))
         wins.append((share, _differences(_trained(selected, fedner_2020.PARTED), often)))
     return [*filter(None, sentences), *_parted(wins)]
@@ -118,15 +121,12 @@ def _parted(by_share: Sequence[tuple[float, _Differences]]) -> list[str]:
     others = [share for share, _ in complete if share not in wins]
     seeds = sorted({len(values) for _, differences in complete for values in differences.values()})
     number = " or ".join(map(str, seeds))
-    parts = (
-        [f"has a higher mean F1 than training alone with as many updates for all silos at {_shares(wins)}"]
-        if wins
-        else []
-    )
-    parts += [f"not for all silos at {_shares(others)}"] if others else []
+    where = [f"in all silos at {_shares(wins)}"] if wins else []
+    where += [f"not in every silo at {_shares(others)}"] if others else []
     variance = ", so the seed variance is unknown" if seeds == [1] else ""
     return [
-        f"*FedNER, then alone* {', '.join(parts)} of the sentences ({number} {_plural('seed', seeds[-1])}{variance})."
+        "Higher mean F1 of the method *FedNER, then alone* than of training alone with the same number of updates: "
+        f"{', '.join(where)} of the sentences ({number} {_plural('seed', seeds[-1])}{variance})."
     ]
 
 
@@ -144,7 +144,9 @@ def _figure4(rows: Sequence[Row]) -> list[str]:
             continue
         means = {shared: statistics.fmean(_by_seed(row)[seed] for seed in seeds) for shared, row in by_split.items()}
         best = max(means, key=means.__getitem__)
-        number = f"{len(by_split)} of {len(fedner_2020.SPLITS)} choices of shared layers have runs"
+        every = len(fedner_2020.SPLITS)
+        number = f"all {every}" if len(by_split) == every else f"{len(by_split)} of {every}"
+        number += " choices of shared layers were run"
         if any(len(row.runs) > len(seeds) for row in by_split.values()):
             number += f", compared on the {len(seeds)} {_plural('seed', len(seeds))} that all of them have"
         as_reported = ", which is the paper's choice too" if best == paper else ""
@@ -162,7 +164,7 @@ def _figure5(rows: Sequence[Row]) -> list[str]:
         selected = [row for row in rows if row.cell.setting["masked"] == share]
         comparison = (
             f"Gain of FedNER with {_percent(share)} of the entities of several silos masked over training alone with "
-            "as many updates"
+            "the same number of updates"
         )
         federated = _trained(selected, fedner_2020.FEDERATED)
         sentences.append(_gain_text(comparison, federated, _trained(selected, fedner_2020.ALONE_AS_OFTEN)))
@@ -226,7 +228,7 @@ def _private(rows: Sequence[Row]) -> list[str]:
     return list(filter(None, sentences))
 
 
-_UNITS = {fedner_2020.SENTENCE: "sentence", fedner_2020.PLATFORM: "client"}
+_UNITS = {fedner_2020.SENTENCE: "sentence", fedner_2020.PLATFORM: "silo"}
 """Names of the protected units."""
 _VERDICTS = {
     "table2": _table2,
@@ -294,7 +296,7 @@ def _by_seed(row: Row) -> dict[int, float]:
 
 
 def _baseline(base: str) -> str:
-    return "with as many updates" if base == fedner_2020.ALONE_AS_OFTEN else "with batches of 64"
+    return "with the same number of updates" if base == fedner_2020.ALONE_AS_OFTEN else "with batches of 64"
 
 
 def _shares(shares: Sequence[float]) -> str:

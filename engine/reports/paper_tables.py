@@ -44,12 +44,12 @@ def fedner_text(rows: Sequence[fedner_2020_scores.Row]) -> str:
         cell = row.cell
         if cell.table != last:
             last = cell.table
-            head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'reported':>16}{'seeds':>7}"
+            head = f"{'':80}{'strict F1':>16}{'relaxed F1':>16}{'reported':>16}{'seeds':>7}"
             lines += ["", f"{last}: {fedner_2020.TABLES[last]}", head]
         ours = [scores.f1.text if scores else "" for scores in (row.strict, row.relaxed)]
         reported = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
         lines.append(
-            f"{fedner_2020.what(cell) + ', ' + cell.platform:56}"
+            f"{fedner_2020.title(fedner_2020.what(cell)) + ', ' + cell.platform:80}"
             + "".join(f"{text:>16}" for text in (*ours, reported))
             + (f"{len(row.runs):>7}" if row.runs else "  not run yet")
         )
@@ -64,8 +64,8 @@ def gain_lines(rows: Sequence[fedner_2020_scores.Row]) -> list[str]:
     for together, alone, difference in fedner_2020_scores.gains(rows):
         cell = together.cell
         lines.append(
-            f"{cell.table}: {fedner_2020.what(cell)}, {cell.platform}, compared with "
-            f"{alone.cell.setting['trained']}: {points_text(difference.mean)} points of strict F1, 95 % CI "
+            f"{cell.table}: {fedner_2020.title(fedner_2020.what(cell))}, {cell.platform}, compared with "
+            f"{fedner_2020.baseline(alone.cell)}: {points_text(difference.mean)} points of strict F1, 95 % CI "
             f"{points_text(difference.interval.low)} to {points_text(difference.interval.high)}, "
             f"{difference.number} seeds"
         )

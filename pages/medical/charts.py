@@ -16,9 +16,9 @@ from pages.shared import charts, palette
 STRICT, RELAXED = "strict", "relaxed"
 _STYLES = {
     fedner_2020.ALONE: ("alone, batches of 64", palette.TYPES[0], "square", "dot"),
-    fedner_2020.ALONE_AS_OFTEN: ("alone, as many updates", palette.TYPES[1], "triangle-up", "dash"),
-    fedner_2020.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
-    fedner_2020.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
+    fedner_2020.ALONE_AS_OFTEN: ("alone, same number of updates", palette.TYPES[1], "triangle-up", "dash"),
+    fedner_2020.FEDERATED: ("FedNER", palette.PRIVATE, "circle", "solid"),
+    fedner_2020.PARTED: ("FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
 }
 """Title, colour, marker and dash by way of training."""
 
@@ -119,7 +119,10 @@ def _x(cell: Cell) -> str | float:
 
 def shared_text(parts: str) -> str:
     """Return a label of the shared layers for an axis: the layer that a split adds to the one before it."""
-    return "nothing" if parts == NOTHING else f"… and {parts.split(',')[-1]}" if "," in parts else parts
+    if parts == NOTHING:
+        return "nothing"
+    last = parts.split(",")[-1].replace("lstm", "LSTM")
+    return f"… and {last}" if "," in parts else last
 
 
 def _reported(cell: Cell, score: str) -> float | None:

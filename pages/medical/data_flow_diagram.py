@@ -62,8 +62,10 @@ def diagram(parts: Sequence[Part], inputs: str, scope: str, *, each_step: bool, 
     """
     rows = "".join(_row(part) for part in reversed(parts))
     common_types = parts[-1].leaves
-    stays = "Its sentences never leave the silo. " + (
-        "All silos share one set of entity types." if common_types else "Its entity types do not leave it either."
+    stays = (
+        "The sentences of a silo never leave it. All silos share one set of entity types."
+        if common_types
+        else "The sentences and the entity types of a silo never leave it."
     )
     return (
         f'{_STYLE}<div class="leaving" role="group" aria-label="Data that leaves each silo">'
@@ -93,8 +95,9 @@ def _server(parts: Sequence[Part], scope: str, each_step: bool) -> str:
     if scope == PLATFORM:
         paragraphs = [f"{when}: the sum of all silos' updates of {number:,} weights, {size:.2g} MB from each silo."]
     paragraphs.append(_GUARANTEES[scope])
-    weights = "equal weights" if scope == PLATFORM else "weights by number of sentences"
-    paragraphs.append(f"The server averages them with {weights} and sends the result to all silos.")
+    averaged = "gradients" if each_step else "updates"
+    proportion = "with equal weights" if scope == PLATFORM else "in proportion to each silo's number of sentences"
+    paragraphs.append(f"The server averages the {averaged} {proportion}, and sends the mean to all silos.")
     return "".join(f"<p>{text}</p>" for text in paragraphs)
 
 

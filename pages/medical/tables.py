@@ -30,7 +30,7 @@ def rows(results: Sequence[Row]) -> list[dict[str, Any]]:
         reported_scores = row.cell.published or {}
         table.append(
             {
-                "method": fedner_2020.what(row.cell),
+                "method": fedner_2020.title(fedner_2020.what(row.cell)),
                 "strict F1": _percent(row.strict.f1.mean if row.strict else None),
                 "± sd": _percent(row.strict.f1.known_sd if row.strict else None),
                 "P": _percent(row.strict.precision.mean if row.strict else None),
@@ -50,9 +50,9 @@ def gains(results: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the gain of FedNER over each way of training alone, paired by seed."""
     return [
         {
-            "within FedNER": fedner_2020.what(together.cell),
+            "within FedNER": fedner_2020.title(fedner_2020.what(together.cell)),
             "silo": TITLES[together.cell.platform],
-            "compared with": str(alone.cell.setting["trained"]),
+            "compared with": fedner_2020.baseline(alone.cell),
             "gain, points": 100 * gain.mean,
             "95 % CI": f"{points_text(gain.interval.low)} to {points_text(gain.interval.high)}",
             "significant (5 %)": "yes" if gain.significant else "no",

@@ -63,7 +63,7 @@ def _no_entity_sentence(measured: Sequence[Row]) -> str:
     if not floors:
         return ""
     at = [jana_biemann_2021.setting_text(row.cell) for row in measured if row.cell.published["f1"] <= floors[0] + 0.015]
-    text = f" In the paper's metric a tagger that marks no entity scores {floors[0]:.3f} on this corpus"
+    text = f" In the paper's metric a tagger that predicts no entity scores {floors[0]:.3f} on this corpus"
     return text + (f"; reported rows near or below this score: {', '.join(at)}." if at else ".")
 
 
@@ -82,7 +82,7 @@ _STORIES = {
         "TDDL keeps F1 above 0.90 at every noise multiplier up to 50. The CRF loses much of its F1 under DP.",
         "With σ = 50 the noise of one step has a far larger norm than the sum of gradients to which it is added. In "
         "our runs, no tagger learns under this noise. A reported F1 that does not fall is consistent with noise that "
-        "never reached the weights. Optimisers of that time could omit the noise in Keras's function `fit`, "
+        "never reached the weights. Optimisers of that time could omit the noise in Keras's function fit, "
         "without an error. We cannot verify this. The reported ε follow from batch size 1 instead of 32, by an older "
         "conversion from Rényi DP (docs/metrics.md, “Computation of ε”).",
     ),

@@ -120,7 +120,7 @@ def picture(table_rows: Sequence[Row], metric: str, *, key: str) -> go.Figure:
         figure.add_hline(
             y=floors[0],
             line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
-            annotation={"text": "tagger that marks no entity", "font": {"size": 11}},
+            annotation={"text": "tagger that predicts no entity", "font": {"size": 11}},
             annotation_position="bottom left",
         )
     figure.update_layout(

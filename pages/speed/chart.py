@@ -42,8 +42,8 @@ def step_answer(values: Mapping[str, Any], machine: str) -> str:
     ours = values["ours_private_ms"]
     peer = values["tensorflow_privacy_ms"] / ours
     return (
-        f"On {machine}, a private training step takes {ours / values['keras_ms']:.2f} times as long as a non-private "
-        f"step in Keras. A private step in TensorFlow Privacy takes {peer:.0f} times as long as ours."
+        f"On {machine}, a private training step of Epsilon Explorer takes {ours / values['keras_ms']:.2f} times as "
+        f"long as a non-private step in Keras. A private step in TensorFlow Privacy takes {peer:.0f} times as long."
     )
 
 
@@ -83,9 +83,23 @@ def secure_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+_PARTS = {
+    "gather the words": "word-vector lookup",
+    "LSTM forward": "forward pass, LSTM",
+    "dense forward": "forward pass, dense layer",
+    "dense back": "backward pass, dense layer",
+    "LSTM back": "backward pass, LSTM",
+    "norms, dense": "per-sentence gradient norms, dense layer",
+    "norms, LSTM": "per-sentence gradient norms, LSTM",
+    "weight gradient, dense": "weight gradient, dense layer",
+}
+"""Labels of the parts of a step, where they differ from the stored names."""
+
+
 def parts(values: Mapping[str, float]) -> list[Bar]:
     """Return the parts of a total as bars, largest first."""
-    return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)
+    bars = (Bar(_PARTS.get(name, name), float(value)) for name, value in values.items())
+    return sorted(bars, key=lambda bar: -bar.value)
 
 
 def side_by_side(values: Mapping[str, Any]) -> list[Bar]:
@@ -183,6 +197,6 @@ def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: 
     """
     shares = [row["floor_ms"] / row["ms"] for row in rows]
     return (
-        f"Lower bound: large matrix products reach {gflops:.0f} GFLOP/s on {machine}. At this rate, the matrix "
-        f"products of a step need {100 * min(shares):.0f} to {100 * max(shares):.0f} % of its time."
+        f"Large matrix products reach {gflops:.0f} GFLOP/s on {machine}. At this rate, the matrix products of a step "
+        f"need {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the step's time."
     )

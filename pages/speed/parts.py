@@ -1,8 +1,12 @@
 """Sections of the page Performance: from one measurement, its result, chart, numbers and origin."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
+from engine import PRIVATE_VERSION
 from engine.experiments.papers import fedner_2020
 from engine.records import Measurement
 from pages.shared import address, messages, tables, titles
@@ -15,7 +19,7 @@ _SECURE_COLUMNS = {
     "download, kB": "download, kB",
     "client, ms": "client time, ms",
     "server, ms": "server time, ms",
-    "server, a third dropped out, ms": "server time if a third drops out, ms",
+    "server, a third dropped out, ms": "server time after dropouts, ms",
 }
 """Headings of the columns of secure aggregation."""
 
@@ -52,18 +56,24 @@ def whole_run(result: Measurement) -> None:
         f"{address.plain(result.machine)}."
     )
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
-        kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
-        column.metric(f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
+        column.metric(_run_title(run), f"{run['seconds']:.0f} s")
+    first = _run_title(values["runs"][0])
     show(
-        speed.bars(speed.parts(values["parts_s"]), unit="seconds, first run above", key="parts"),
+        speed.bars(speed.parts(values["parts_s"]), unit=f"seconds, {first}", key="parts"),
         key="parts",
         label="Seconds of a private run by activity",
     )
     st.caption(
         f"One evaluation of {values['scored_sentences']:,} sentences takes {values['scoring_s']:.2f} s. Peak memory of "
-        f"the process: {values['memory_mb']:,} MB."
+        f"the process: {values['memory_mb']:,} MB. The benchmark computes one run at a time. A run in parallel "
+        "with others takes longer."
     )
     origin(result)
+
+
+def _run_title(run: Mapping[str, Any]) -> str:
+    kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
+    return f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}"
 
 
 def growth(result: Measurement) -> None:
@@ -102,7 +112,7 @@ def workers(result: Measurement) -> None:
     )
     st.caption(
         f"Each bar is for {values['cores']} runs of {values['epochs']:g} epochs. In the dashboard, "
-        "running runs share the cores equally. A worker that is already loaded starts a queued run after "
+        "running runs share the cores equally. An idle worker process begins a queued run after "
         f"{values['start_s']:.2f} s (median; at most {values['slowest_start_s']:.2f} s). Peak memory of a worker: "
         f"{values['worker_memory_mb']:,} MB."
     )
@@ -111,8 +121,9 @@ def workers(result: Measurement) -> None:
 
 def origin(result: Measurement) -> None:
     """Show the date, machine, engine and command of a measurement."""
+    older = " (not repeated with a newer engine)" if result.engine_version != PRIVATE_VERSION else ""
     st.caption(
-        address.plain(f"Measured {result.created[:10]} on {result.machine}, engine {result.engine_version}:")
+        address.plain(f"Measured {result.created[:10]} on {result.machine}, engine {result.engine_version}{older}:")
         + f" `{result.command.replace('`', '')}`"
     )
 
@@ -148,7 +159,9 @@ def fedner_table(result: Measurement) -> None:
         f"pace, all seeds take {messages.duration(total)}. Some rows are not in the paper; the others need "
         f"{messages.duration(reported)} of this time. {equal} bit-identical to the published ones."
     )
-    bars = [speed.Bar(method, seconds / values["seeds"]) for method, seconds in values["run_s"].items()]
+    bars = [
+        speed.Bar(fedner_2020.title(method), seconds / values["seeds"]) for method, seconds in values["run_s"].items()
+    ]
     picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")
     show(picture, key="fedner-table", label="Seconds per seed by method")
     origin(result)
@@ -159,12 +172,13 @@ def secure_sum(result: Measurement) -> None:
     st.markdown("#### Secure aggregation")
     st.caption(
         f"One round on one thread of {address.plain(result.machine)}. The table shows the data that a client sends and "
-        "receives, and the computing time of client and server without training."
+        "receives, and the computing time of client and server without training. *After dropouts*: a third of the "
+        "clients dropped out."
     )
     number = tables.number
     columns = {
         "weights": number(format="localized"),
-        **{name: number(label, format="%.0f") for name, label in _SECURE_COLUMNS.items()},
+        **{name: number(label, format="%.3g") for name, label in _SECURE_COLUMNS.items()},
     }
     tables.show(speed.secure_rows(result.values), columns, key="secure-sum")
     origin(result)

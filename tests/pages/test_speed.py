@@ -25,7 +25,7 @@ def texts(elements) -> str:
 
 def test_measurements_are_shown_with_their_command(page):
     test = page(Settings.from_environment().published)
-    assert "a private training step takes" in texts(test.markdown)
+    assert "a private training step of Epsilon Explorer takes" in texts(test.markdown)
     assert len(test.metric) == 4
     for name in NAMES:
         module = MODULES.get(name, name)

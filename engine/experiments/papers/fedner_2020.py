@@ -316,7 +316,7 @@ def _private() -> Iterable[Cell]:
 
 
 def what(cell: Cell) -> str:
-    """Return the method and its varied fields in a few words."""
+    """Return the method and its varied fields in a few words, which saved measurements have as keys."""
     parts = ["FedNER" if cell.method == FEDERATED else KINDS[cell.method].short]
     for name, value in cell.setting.items():
         if name == "trained":
@@ -336,6 +336,20 @@ def what(cell: Cell) -> str:
         else:
             parts.append("nothing shared" if value == NOTHING else f"shared: {value.replace(',', ', ')}")
     return ", ".join(parts)
+
+
+def title(text: str) -> str:
+    """Return the words of :func:`what`, or of a way of training, as tables and charts show them."""
+    text = text.replace("for each client", "for each silo").replace(", within FedNER", ", FedNER")
+    if text.endswith(ALONE_AS_OFTEN):
+        return f"{text.removesuffix(ALONE_AS_OFTEN)}alone, same number of updates"
+    return f"{text}, batches of 64" if text.endswith(ALONE) and not text.endswith(PARTED) else text
+
+
+def baseline(alone: Cell) -> str:
+    """Return a way of training alone with which FedNER is compared; at the silo level it has no noise."""
+    unprotected = alone.setting.get("protects") == UNPROTECTED
+    return "alone, without noise" if unprotected else title(str(alone.setting["trained"]))
 
 
 def share_printed(seconds: Mapping[str, float]) -> float:

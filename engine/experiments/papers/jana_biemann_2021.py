@@ -32,8 +32,8 @@ TABLES = {
     "table2": "Central training, DP-SGD",
     "table3": "Clients, one round, no privacy",
     "table4": "Five clients, a tenth of the data a round, no privacy",
-    "table5": "Clients, one round, DP-SGD at each",
-    "table6": "Five clients, a tenth of the data a round, DP-SGD at each",
+    "table5": "Several clients, one round, DP-SGD at each client",
+    "table6": "Five clients, a tenth of the data in each round, DP-SGD at each client",
 }
 TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == NAME)
 """Types of taggers in the paper."""
