@@ -22,6 +22,12 @@ GRADES = {
     EvidenceLevel.BELOW: "no",
 }
 """Evidence that a setting reaches the target, as displayed."""
+_FOUND = {
+    EvidenceLevel.SIGNIFICANT: "whole 95 % CI above the target",
+    EvidenceLevel.MEAN_ABOVE: "mean above the target",
+    EvidenceLevel.SINGLE_RUN: "a single run above the target",
+}
+"""Evidence that a target is reached, in the answer."""
 GRADE_VALUES = {
     EvidenceLevel.SIGNIFICANT: "surely",
     EvidenceLevel.MEAN_ABOVE: "probably",
@@ -82,7 +88,7 @@ def answer_text(plan: Recommendation) -> str:
         for grade in (EvidenceLevel.SIGNIFICANT, EvidenceLevel.MEAN_ABOVE, EvidenceLevel.SINGLE_RUN):
             first = next((judged for judged in ranking.best if judged.grade == grade), None)
             if first and (not parts or first.setting.epsilon < parts[-1][1]):
-                parts.append((f"{GRADES[grade]} at ε = {_epsilon(first)}", first.setting.epsilon))
+                parts.append((f"at ε = {_epsilon(first)} ({_FOUND[grade]})", first.setting.epsilon))
         return f"{needed} can be reached{limits}: {', '.join(text for text, _ in parts)}."
     return _none(plan, f"{needed}{limits}")
 

@@ -130,9 +130,12 @@ def _would_have_cost(study: Study) -> str:
     """Return both costs, each with its δ and its assumption."""
     large = ""
     if study.sentences and study.booked_delta >= 1 / study.sentences:
-        large = f" (a weak guarantee, since δ is not below 1/n = {delta_text(float(f'{1 / study.sentences:.2g}'))})"
+        limit = delta_text(float(f"{1 / study.sentences:.2g}"))
+        large = f" This is no meaningful guarantee: δ is not below 1/n = {limit}."
+        if study.booked_basic > 10:
+            large = f" This is no meaningful guarantee: ε is large, and δ is not below 1/n = {limit}."
     return (
-        f"(ε = {study.booked_basic:g}, δ = {delta_text(study.booked_delta)}) by basic composition{large}. Rényi "
+        f"(ε = {study.booked_basic:g}, δ = {delta_text(study.booked_delta)}) by basic composition.{large} Rényi "
         f"accounting gives ε = {study.booked_composed:.3g} at δ = {delta_text(study.delta)}, but this ε is valid "
         "only if all settings are fixed in advance. Here each trial depended on earlier ones"
     )
@@ -142,7 +145,7 @@ def study_origin(study: Study) -> str:
     """Return sentences on the start of the search and on the data that influenced its search space."""
     rest = (
         "The fixed features, optimiser and loss and the search ranges follow the recommended settings. The learning "
-        "rate of the recommended settings was selected on CoNLL-2003's validation set"
+        "rate of the recommended settings was selected on CoNLL-2003's validation set, which no ε here covers"
     )
     if study.first == GOOD_PRACTICE:
         return f"The first trial uses the recommended settings. {rest}."

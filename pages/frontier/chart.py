@@ -43,8 +43,10 @@ def picture(
     if published:
         figure.add_trace(_reported(published, axis))
     if top:
-        _level(figure, top.f1.mean, "not private", "top left")
-    _level(figure, floor, "marks no entity", "top right")  # private runs with large noise are on the left
+        _level(figure, top.f1.mean, "without noise", "top left")
+    _level(
+        figure, floor, "tagger that predicts no entity", "top right"
+    )  # private runs with large noise are on the left
     return figure.update_layout(
         **charts.plain_layout(key, height=440),
         margin={"l": 52, "r": 8, "t": 64, "b": 48},

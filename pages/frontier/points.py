@@ -121,9 +121,10 @@ def reported(measured: Sequence[Row]) -> list[tuple[float, float, str]]:
 
 def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any]]:
     """Return the frontier as table rows, followed by the non-private configuration."""
+    near = [epsilon_text(setting.epsilon) for setting in frontier]
     return [
         {
-            "ε": epsilon_text(setting.epsilon),
+            "ε": _text(setting.epsilon, near),
             "F1": setting.f1.mean,
             "± sd": setting.f1.known_sd,
             metrics.INTERVAL: setting.interval,
@@ -136,6 +137,12 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
     ]
 
 
+def _text(epsilon: float, near: Sequence[str]) -> str:
+    """Return an ε, with more digits if another row (``near``) has the same text."""
+    text = epsilon_text(epsilon)
+    return f"{epsilon:.4f}" if near.count(text) > 1 else text
+
+
 def answer(frontier: Sequence[Setting], top: Setting | None) -> str:
     """Return the frontier as a sentence."""
     if not frontier:
@@ -145,4 +152,4 @@ def answer(frontier: Sequence[Setting], top: Setting | None) -> str:
     small = [setting for setting in frontier if setting.epsilon <= 1.0]
     if small and small[-1] is not last:
         text += f", {small[-1].f1.mean:.2f} at ε = {epsilon_text(small[-1].epsilon)}"
-    return text + (f"; without privacy {top.f1.mean:.2f}." if top else ".")
+    return text + (f"; without noise {top.f1.mean:.2f}." if top else ".")

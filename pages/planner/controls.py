@@ -37,7 +37,7 @@ def target(corpus: str, done: Sequence[Done]) -> Target:
         )
         clients = sorted({result.run.config.federation.clients for result in done})
         holders = st.selectbox(
-            "Data holders",
+            "Clients",
             [_ANY, *map(_holders, clients)],
             min(1, len(clients)) if clients[:1] == [1] else 0,
             key="held",
@@ -48,7 +48,9 @@ def target(corpus: str, done: Sequence[Done]) -> Target:
         delta = choices[0]
         if len(choices) > 1:
             delta = st.selectbox("δ", choices, format_func=delta_text, key="delta", bind="query-params", width=110)
-        types = st.multiselect("Entity types with a minimum", kinds(done), key="types", bind="query-params", width=300)
+        types = st.multiselect(
+            "Entity types with a minimum score", kinds(done), key="types", bind="query-params", width=300
+        )
     for kind in types:
         thresholds += _scores(kind)
     return Target(

@@ -63,8 +63,8 @@ show(chart.score_chart(plan, drawn, key=f"planner-{corpus}-{name}"), key="planne
 st.caption(
     "Each circle is a configuration; click one to open it in Explore. A family is a group of configurations that "
     "differ only in their noise. Each line is the monotone fit of a family. Its band is a simultaneous 95 % confidence "
-    "band for the expected scores of the family, if these never fall with ε. There is no band where each configuration "
-    f"has one run. The chart shows at most {chart.MOST} families: those with the highest fit at some ε. "
+    "band for the expected scores of the family, if these never fall with ε. A family in which each configuration has "
+    f"a single run has no band. The chart shows at most {chart.MOST} families: those with the highest fit at some ε. "
     f"{texts.error_text(plan)}"
 )
 st.markdown("#### Excluded runs")

@@ -28,8 +28,8 @@ def answer(steps: Sequence[Step]) -> str:
         first, last = steps[0].measured[epsilon].entity, steps[-1].measured[epsilon].entity
         if first and last:
             return (
-                f"At ε = {epsilon:g} the paper settings reach F1 {first.f1.mean:.2f}, the recommended settings "
-                f"F1 {last.f1.mean:.2f}, with the same data and the same privacy guarantee."
+                f"At ε ≤ {epsilon:g} the paper settings reach F1 {first.f1.mean:.2f}, the recommended settings "
+                f"F1 {last.f1.mean:.2f}. The training sentences are the same; the recommended settings add public data."
             )
     return "Effect of each recommended setting on F1 at the same ε. No run of it is finished yet."
 

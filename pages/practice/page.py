@@ -33,7 +33,11 @@ st.caption(
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(
-    "ε of the table", recommended_settings.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
+    "ε of the runs in this table",
+    recommended_settings.EPSILONS,
+    default=1.0,
+    format_func="ε = {:g}".format,
+    required=True,
 )
 tables.show(
     ablation.rows(steps, epsilon),

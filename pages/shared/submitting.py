@@ -78,7 +78,7 @@ def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, 
         key: Key of the button.
     """
     if not configs:
-        st.caption(f"All runs {what} are finished or queued.")
+        st.caption(f"No run {what} is missing: each is finished or queued.")
         return
     chosen, unprotected = choice(app, configs, key=key)
     if st.button(

@@ -33,7 +33,7 @@ text = "A search on private data spends ε with every trial, even if only the be
 if not study.private:
     text += (
         " Here each trial trains on public data that needs no protection, with the noise, batch size and steps that "
-        "the private corpus would need. The search uses only the number of sentences of that corpus."
+        "the private corpus would need. The trials use only the number of sentences of that corpus."
     )
 st.markdown(text)
 if tested:

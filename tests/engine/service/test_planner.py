@@ -82,7 +82,7 @@ def test_more_seeds_are_recommended_with_their_epsilon(app):
     (more,) = plan.next_runs
     assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
     assert "F1 ≥ 0.525 can be reached" in words.answer_text(plan)
-    assert words.answer_text(plan).endswith(": mean above at ε = 1.")
+    assert words.answer_text(plan).endswith(": at ε = 1 (mean above the target).")
     assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
 
 
