@@ -38,10 +38,14 @@ def bar(now: BudgetState, key: str) -> go.Figure:
     )
     figure.update_layout(
         plain_layout(key, height=160)
-        | {"barmode": "stack", "showlegend": False, "margin": {"l": 8, "r": 8, "t": 34, "b": 48}}
+        | {"barmode": "stack", "showlegend": False, "margin": {"l": 20, "r": 28, "t": 34, "b": 48}}
     )
     figure.update_xaxes(
-        title={"text": "share of the budget spent"}, range=[0, 1], tickformat=".0%", gridcolor=palette.GRID
+        title={"text": "share of the budget spent"},
+        range=[0, 1],
+        tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1],
+        tickformat=".0%",
+        gridcolor=palette.GRID,
     )
     figure.update_yaxes(showticklabels=False)
     return figure

@@ -138,9 +138,9 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
 
 
 def _text(epsilon: float, near: Sequence[str]) -> str:
-    """Return an ε, with more digits if another row (``near``) has the same text."""
+    """Return an ε, rounded up, with more digits if another row (``near``) has the same text."""
     text = epsilon_text(epsilon)
-    return f"{epsilon:.4f}" if near.count(text) > 1 else text
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}" if near.count(text) > 1 else text
 
 
 def answer(frontier: Sequence[Setting], top: Setting | None) -> str:

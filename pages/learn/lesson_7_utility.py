@@ -158,12 +158,12 @@ LESSON = Lesson(
     show=show,
     words=(
         "At each ε both curves have the same guarantee. The recommended settings use public knowledge, few weights and "
-        "large batches. The paper's settings train an LSTM on private sentences alone. Which ε would you accept "
-        "if ten sentences were yours?"
+        "large batches. The paper's settings train an LSTM on private sentences, with public word vectors. Which ε "
+        "would you accept if ten sentences were yours?"
     ),
     simplifies=(
-        "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same data, the training method "
-        "changes the number of entities found by a factor of two. Nor does the guarantee say that "
+        "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same private data, the training "
+        "method changes the number of entities found by a factor of two. Nor does the guarantee say that "
         "*nothing will happen to you*: facts that a tagger learns about everyone also hold for you, whether you took "
         "part or not."
     ),

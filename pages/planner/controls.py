@@ -83,4 +83,4 @@ def _scores(kind: str) -> list[Threshold]:
 
 
 def _holders(clients: int) -> str:
-    return "one party" if clients == 1 else f"{clients:,} clients"
+    return "1 (central training)" if clients == 1 else f"{clients:,} clients"

@@ -178,7 +178,7 @@ def secure_sum(result: Measurement) -> None:
     number = tables.number
     columns = {
         "weights": number(format="localized"),
-        **{name: number(label, format="%.3g") for name, label in _SECURE_COLUMNS.items()},
+        **{name: number(label, format="localized") for name, label in _SECURE_COLUMNS.items()},
     }
     tables.show(speed.secure_rows(result.values), columns, key="secure-sum")
     origin(result)

@@ -150,7 +150,7 @@ def rows(training: Training) -> tuple[Row, ...]:
 def _row_text(training: Training, name: str, choices: Choices) -> str:
     text = choice_text(training, name, choices)
     if name == "sampling" and choices.neighbours != training.promised.neighbours:
-        text += f", {choice_text(training, 'neighbours', choices)}"
+        text = f"{text.removesuffix(' by subsampling')}, {choice_text(training, 'neighbours', choices)}"
     return text
 
 
