@@ -94,7 +94,7 @@ def _style(cell: Cell) -> tuple[str, str, str, str]:
         dict.fromkeys((other.method, *_kind(other)) for other in fedner_2020.cells() if other.table == "private")
     )
     number = kinds.index((cell.method, *_kind(cell)))
-    together = "federated" if way == fedner_2020.FEDERATED else "alone"
+    together = "FedNER" if way == fedner_2020.FEDERATED else "alone"
     unit = {fedner_2020.SENTENCE: "ε per sentence", fedner_2020.PLATFORM: "ε per silo"}
     title = f"{KINDS[cell.method].short}, {together}, {unit.get(cell.setting['protects'], 'no noise')}"
     return title, palette.TYPES[number], palette.SYMBOLS[number], palette.DASHES[number]

@@ -30,8 +30,8 @@ NAME, CORPUS = "dp-fl-ner", "conll2003"
 TABLES = {
     "table1": "Central training, no privacy",
     "table2": "Central training, DP-SGD",
-    "table3": "Clients, one round, no privacy",
-    "table4": "Five clients, a tenth of the data a round, no privacy",
+    "table3": "Several clients, one round, no privacy",
+    "table4": "Five clients, a tenth of the data in each round, no privacy",
     "table5": "Several clients, one round, DP-SGD at each client",
     "table6": "Five clients, a tenth of the data in each round, DP-SGD at each client",
 }
