@@ -46,7 +46,7 @@ def show(app: Application) -> None:
             "**Size of an audit.** Median bound ÷ ε on correct mechanisms with known ε, by the number of canaries. "
             "*Runs together* is the number of runs behind one joint bound. The method *count* uses the count of "
             "correct guesses on independent canaries. *Error rates*, on half of the canaries, is the method of earlier "
-            "audits. *Guesses* uses the most confident guesses and assumes DP-SGD. *Coverage* is the smallest over the "
+            "audits. *Guesses* uses the correct guesses and assumes DP-SGD. *Coverage* is the smallest over the "
             "three values of ε. With 40 repetitions, a coverage of 92.5 % is compatible with 95 %."
         )
         tables.show(messages.sizes(power.cells()), {"coverage, %": whole})
