@@ -17,8 +17,8 @@ INTRODUCTION = (
 COVERAGE = """\
 **Counted runs**
 
-- The charge of a cancelled or failed run falls to the cost of the steps up to its last saved scores. With
-  shuffled batches the charge stays: the cost is not proportional to the number of steps. A deleted run stays charged.
+- The charge of a cancelled run falls to the cost of the steps up to its last saved scores. With shuffled batches the
+  charge stays: the cost is not proportional to the number of steps. A failed or deleted run stays charged in full.
 - Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
   run counts.
 - A budget per client is valid for one partition of the corpus: a run with other clients is refused.
