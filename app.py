@@ -69,6 +69,6 @@ with script_scheduler.turn(poll=False):
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     st.caption(
-        f"Epsilon Explorer {VERSION} · engine version {PRIVATE_VERSION} for runs with noise, {PLAIN_VERSION} for runs "
-        "without noise"
+        f"Epsilon Explorer {VERSION} · engine (training code): version {PRIVATE_VERSION} with noise, version "
+        f"{PLAIN_VERSION} without noise"
     )

@@ -110,15 +110,15 @@ _NAMES = FeatureSet(
 _CENTRED = FeaturePart(name="centred-layer", width=None, in_context=True, fitted=("statistics",))
 _LAYER = FeatureSet(
     name="layer",
-    title="Spelling and a whole layer of a language model",
-    adds="spelling and a whole layer of a public language model, without word vectors",
+    title="Spelling and one language-model layer",
+    adds="spelling and all values of one layer of a public language model, without word vectors",
     parts=(_WORD_SHAPE, _CENTRED),
     custom_model=True,
     any_model=True,
 )
 _LAYER_NAMES = FeatureSet(
     name="layer-names",
-    title="Spelling, a whole layer, and public NER tagger",
+    title="Spelling, one language-model layer, public NER tagger",
     adds="the same and spaCy's NER tags",
     parts=(*_LAYER.parts, _NER_TAGS),
     custom_model=True,
@@ -136,8 +136,8 @@ MOST_FITTED = max(FEATURE_SETS.values(), key=lambda features: len(features.fitte
 FITTED_ON = "Wikigold"
 """The corpus that parts were fitted on."""
 SOURCES = (
-    f"Up to *{_NAMES.title}*, each choice includes those above it. All that read a language model were fitted on "
-    f"{FITTED_ON}'s sentences; *{_TUNED.title}* and *{_NAMES.title}* also on its labels. The NER tagger is spaCy's, "
-    "trained on OntoNotes."
+    f"Each choice down to *{_NAMES.title}* adds to the features of the choices above it. Language-model features were "
+    f"fitted on the sentences of {FITTED_ON}; *{_TUNED.title}* and *{_NAMES.title}* also used its labels. The NER "
+    "tagger is spaCy's, trained on OntoNotes."
 )
 """Public sources of the sets, for users who choose one."""

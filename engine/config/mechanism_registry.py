@@ -68,7 +68,8 @@ DP_SGD = MechanismKind(
     neighbours=ADD_OR_REMOVE,
     noise="steps",
     trusted="Each client is trusted with its own sentences; the server does not need to be trusted.",
-    note="Protects each sentence. Only the client that holds it sees it; no other party needs to be trusted.",
+    note="Protects each sentence. A sentence is seen by its client only; if the noise is secret, no other party needs "
+    "to be trusted.",
 )
 """Abadi et al. 2016; each client adds noise to each step of its own training."""
 DP_FEDAVG = MechanismKind(

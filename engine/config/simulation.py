@@ -111,8 +111,8 @@ class SimulationConfig:
             values=Integer(low=0, high=2**32 - 1),
             label="Seed",
             option_help="Seed of all randomness, except noise from the system.",
-            widget_help="Seed of all randomness, except noise and samples of the noise source *System*. Without "
-            "system noise, the same seed gives the same run.",
+            widget_help="Seed of all random choices; the same seed gives the same run. With the noise source *System*, "
+            "noise and sampling do not depend on the seed.",
         ).metadata,
     )
 

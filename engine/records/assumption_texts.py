@@ -10,7 +10,7 @@ from engine.config.mechanism_registry import DP_FEDAVG, LOCAL, SECURE_SUM
 
 POISSON = (
     "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check "
-    "states how far the samples were compared with their draws."
+    "states which part of this sampling it verified."
 )
 SHUFFLE = (
     "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
@@ -35,8 +35,8 @@ SYSTEM = (
     "finishes, fails or is cancelled."
 )
 FLOATING = (
-    "The noise is exactly normal. It is drawn in floating point, so its last digits are not (Mironov 2012). δ does not "
-    "include an attack on the last digits of the weights."
+    "The proof assumes exactly normal noise. Noise in floating point differs from it in its last digits (Mironov "
+    "2012). δ does not include an attack on the last digits of the weights."
 )
 FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
 PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
@@ -70,6 +70,10 @@ UNDECLARED_TYPES = (
 _WITHOUT_TYPES = {text: text.replace("tag names, ", "") for text in (PUBLIC, PUBLIC_CLIENTS)}
 
 _EARLIER = {
+    "Each step samples each sentence independently with the same probability (Poisson sampling). The noise check "
+    "states how far the samples were compared with their draws.": POISSON,
+    "The noise is exactly normal. It is drawn in floating point, so its last digits are not (Mironov 2012). δ does not "
+    "include an attack on the last digits of the weights.": FLOATING,
     "Each step samples each sentence independently with the same probability (Poisson sampling). This run did "
     "so.": POISSON,
     "Each step draws each sentence independently with the same probability (Poisson sampling), as was done "

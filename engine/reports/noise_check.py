@@ -54,7 +54,7 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         for layer in check.layers
     ]
     if check.layers or check.least_visits:
-        rows.append(("Steps that measured each weight", f"{check.least_visits:,} or more", ""))
+        rows.append(("Steps at which each weight was measured", f"at least {check.least_visits:,}", ""))
     if check.draws_compared:
         rows.append(("Draws of noise that equal those of their keys", f"{check.draws_compared:,} compared", ""))
     if check.shape_distance:
@@ -80,9 +80,10 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
     if check.looks and not check.withheld:
         judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them precise enough"
-        sums = "1 sum" if check.looks == 1 else f"{check.looks:,} sums"
+        summands, moments = ("gradients", "step") if check.unit == "sentence" else ("updates", "round")
+        moments = f"1 {moments}" if check.looks == 1 else f"{check.looks:,} {moments}s"
         gap = f"{check.largest_gap:.2g} clip norms" if check.looks_counted else "hidden by rounding"
-        rows.append((f"{sums} recomputed{judged}: largest difference", gap, "0"))
+        rows.append((f"Sum of clipped {summands} recomputed at {moments}{judged}: largest difference", gap, "0"))
     return rows
 
 

@@ -24,6 +24,7 @@ from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
 from engine.privacy.budget import BOOKED, LOOK, SPENT, Budget, BudgetState, ChargeRequest
 from engine.records import Run, RunKind
+from engine.reports.labels import corpus_title
 from engine.service.access_service import AccessService
 from engine.service.budget_accounts import BudgetAccounts, shared_text
 from engine.service.budget_totals import new_total, usual_settings
@@ -178,9 +179,10 @@ class BudgetService:
                 unprotected += [wish.name] if wish.may_be_unprotected(now.budget) else []
             else:
                 more = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again) - now.share
-                said.append(f"{wish.shared}{more:.0%} of the budget of {wish.name}; {now.share:.0%} is spent.")
+                cost = f"{wish.shared}This run costs {more:.0%} of the budget of {corpus_title(wish.name)}"
+                said.append(f"{cost}; {now.share:.0%} is spent so far.")
             if not now.holds:
-                said.append(f"The total of {wish.name} no longer holds: it had unprotected accesses.")
+                said.append(f"The total of {corpus_title(wish.name)} no longer holds: there were unprotected accesses.")
         return BudgetEffect(text=" ".join(said), unprotected=tuple(unprotected))
 
     def exists(self) -> bool:

@@ -49,7 +49,7 @@ def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> Non
         st.dataframe(_table(rows), hide_index=True, column_config=_columns(), key="finished")
         tables.older(finished)
     if not finished and not (run and run.records):
-        st.caption("No records yet.")
+        st.caption("No evaluation yet.")
 
 
 def _seed_rows(seeds: Sequence[Run]) -> list[dict[str, Any]]:
@@ -97,7 +97,8 @@ def _columns() -> dict[str, Any]:
         "f1_low": number("F1 from", format="%.3f", help="Lower end of the 95 % CI of F1 over test sentences."),
         "f1_high": number("F1 to", format="%.3f", help="Upper end of the 95 % CI of F1 over test sentences."),
         "loss": number(format="%.3f"),
-        "clipped_fraction": number("clipped", format="percent"),
+        "round": number("evaluation", help="Number of the evaluation, 0 before training."),
+        "clipped_fraction": number("clipped", format="percent", help="Share of gradients that were clipped."),
         "gradient_norm_median": number("gradient norm", format="%.2f", help="Median L2 norm before clipping."),
         "examples_seen": number("sentences sampled", format="localized"),
         "nonfinite": number("not finite", help="Sentences skipped so far, since their gradient was not finite."),

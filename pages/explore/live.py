@@ -12,7 +12,7 @@ from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
 from engine.service import Application, Preview, reproducibility
 from engine.service.budget_service import BudgetEffect
-from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
+from pages.explore import charts, curves, downloads, federation_messages, messages, persons, pinned, platforms
 from pages.shared import address, script_scheduler, session, submitting
 from pages.shared.messages import origin
 from pages.shared.plotly_component import memoized_figure
@@ -83,7 +83,7 @@ def _view(app: Application, config: SimulationConfig, preview: Preview, title: s
         charts.utility_by_epsilon, *map(tuple, points), planned=epsilon, key=key, running=running, label=answer
     )
     show_chart(figure, key="picture", label=answer)
-    st.caption(_legend(bool(records), bool(finished)))
+    st.caption(_legend(bool(records), bool(finished), private=config.privacy.private))
     _details(app, run, config, finished, seeds)
 
 
@@ -106,21 +106,23 @@ def _refreshed(app: Application, run: Run) -> Run:
         return run
 
 
-def _legend(this: bool, finished: bool) -> str:
+def _legend(this: bool, finished: bool, *, private: bool) -> str:
     parts = []
     if not this and not finished:
         return "The chart shows precision, recall and F1 against the ε spent, once the run starts."
     if this:
         parts.append("Solid symbols: this run during training, on the validation set; ★ its result on the test set.")
     if finished:
-        parts.append("Open symbols: finished runs with other noise multipliers, on the test set.")
+        parts.append("Open symbols: one finished run for each noise multiplier, on the test set.")
+    if this and not private:
+        parts.append("In the section of ε = ∞, the position shows the progress of the training.")
     bands = "Bands (Ponomareva et al. 2023): strong up to ε = 1, reasonable up to 10, weak above."
     return " ".join([*parts, "▲ precision, ■ recall, ● F1, all entity-level (exact match).", bands])
 
 
 def _assumptions(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
-    parts = [address.plain(messages.corpus_note(config.corpus, title)), messages.federation(config)]
+    parts = [address.plain(messages.corpus_note(config.corpus, title)), federation_messages.federation(config)]
     st.caption(" · ".join(part for part in (*parts, messages.assumptions(privacy, config)) if part))
     if caution := messages.caution(privacy, config):
         st.markdown(f":small[:orange[{address.plain(caution)}]]")
@@ -170,7 +172,7 @@ def _check(run: Run) -> None:
     if check is None:
         return
     icon = ":material/gpp_bad:" if check.failed else ":material/fact_check:"
-    with st.expander(messages.check_label(check), type="compact", icon=icon, key="check"):
+    with st.expander(messages.check_label(check, final=run.status.state.final), type="compact", icon=icon, key="check"):
         for paragraph in messages.check_paragraphs(check):
             st.markdown(paragraph)
 
@@ -285,7 +287,7 @@ def _details(
     latest = run.records[-1] if run and run.records else None
     with types:
         if latest is None:
-            st.caption("F1 by entity type appears after the first record of the run.")
+            st.caption("F1 by entity type appears after the first evaluation.")
         else:
             reference = curves.without_privacy(finished) if latest.final else None
             scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
@@ -316,6 +318,6 @@ def _clients(app: Application, config: SimulationConfig, latest: RoundRecord | N
     else:
         figure = charts.holdings(holdings, key=config.canonical_json())
         show_chart(figure, key="holdings", label="Number of entities of each type at each client")
-        st.caption(messages.holdings(holdings))
+        st.caption(federation_messages.holdings(holdings))
     if latest and latest.federation:
-        st.caption(messages.travelled(latest.federation))
+        st.caption(federation_messages.travelled(latest.federation))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from engine.config import SYNTHETIC, SimulationConfig
 from engine.config.mechanism_registry import ZERO_OUT
 from engine.experiments.statistics import ScoreSpread
-from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
+from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import SURE, delta_text, epsilon_text, right_text
 from engine.reports.scores import f1_text
-from engine.service import Estimate, Holdings, Preview
+from engine.service import Estimate, Preview
 from pages.shared.messages import duration, percent
 
 TIERS = {
@@ -43,7 +43,7 @@ def answer(run: Run | None, preview: Preview, reference: EntityScores | None, se
         return _running(run)
     if state == RunState.FAILED:
         return f"The run failed. {run.status.error or ''}".strip()
-    return f"Stopped at {percent(run.status.progress)} of the training; the records so far are saved."
+    return f"Stopped at {percent(run.status.progress)} of the training; the results so far are saved."
 
 
 def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
@@ -57,7 +57,9 @@ def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
         return ""
     done = sum(run.final is not None for run in runs)
     names = ", ".join(str(run.config.seed) for run in runs)
-    state = f"{len(runs)} seeds ({names})" if done == len(runs) else f"{done} of {len(runs)} seeds ({names}) are done"
+    state = f"Runs of this configuration: {len(runs)} seeds ({names})"
+    if done < len(runs):
+        state = f"Runs of this configuration: {done} of {len(runs)} seeds ({names}) {'is' if done == 1 else 'are'} done"
     if found is None:
         return f"{state}."
     parts = (("F1", found.f1), ("precision", found.precision), ("recall", found.recall))
@@ -148,48 +150,6 @@ def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
     return f"Simulation only: the noise seed ({config.seed}) is public, so this model is not protected."
 
 
-def federation(config: SimulationConfig) -> str:
-    """Describe clients and rounds; return an empty string for central training."""
-    fields = config.federation
-    if fields.central:
-        return ""
-    clients = f"{fields.clients:,} clients" if fields.clients > 1 else "one client"
-    if fields.schedule == "gradients":
-        return f"{clients}, gradients at each step"
-    participants = f", {fields.participants:,} participants per round" if fields.participants else ""
-    rounds = f"{fields.rounds:,} rounds" if fields.rounds > 1 else "one round"
-    data = ", one part of the local data each" if fields.schedule == "incremental" else ""
-    return f"{clients}{participants}, {rounds}{data}"
-
-
-def travelled(last: FederatedRound) -> str:
-    """Describe the communication of a federation up to its last round."""
-    failed = ""
-    if last.failed:
-        names = ", ".join(str(client + 1) for client in last.failed)
-        failed = f" Excluded from the last round, since their weights were not finite: client {names}."
-    drift = f" (root mean square of their L2 distances from the mean: {last.drift:.3g})" if last.update_norms else ""
-    if last.clients is None or last.bytes_down is None or last.bytes_up is None:
-        return f"Round {last.round:,} of {last.rounds:,}. Who takes part is secret, so the records do not name them."
-    return (
-        f"Round {last.round:,} of {last.rounds:,}: the server averaged the weights of {len(last.clients):,} "
-        f"clients{drift}. Sent so far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} to the "
-        f"server.{failed}"
-    )
-
-
-def holdings(found: Holdings) -> str:
-    """Describe the number of clients, sentences and tokens of a partition."""
-    least, most = min(found.sentences), max(found.sentences)
-    sizes = f"{least:,} sentences each" if least == most else f"{least:,} to {most:,} sentences each"
-    return f"{len(found.sentences):,} clients with {sizes}, {sum(found.tokens):,} tokens in total."
-
-
-def megabytes(number: int) -> str:
-    """Format a number of bytes in MB or GB."""
-    return f"{number / 1e6:,.1f} MB" if number < 1e9 else f"{number / 1e9:,.2f} GB"
-
-
 def promise(privacy: PrivacySpent) -> list[str]:
     """Return the meaning of an ε in paragraphs; the last one lists its assumptions."""
     if privacy.assumptions and math.isinf(privacy.epsilon):
@@ -204,7 +164,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
     paragraphs = [
         f"An attacker has the trained weights, {_attack(privacy)} "
         f"A random guess is right half the time. With {_unbroken('ε', epsilon_text(privacy.epsilon))} the attacker is "
-        f"right at most {right_text(privacy.epsilon)} of the time, except with probability "
+        f"right at most {right_text(privacy.epsilon)} of the time, plus at most "
         f"{_unbroken('δ', delta_text(privacy.delta))}.",
         _adjacency(privacy),
     ]
@@ -280,20 +240,22 @@ def odds(epsilon: float) -> str:
     value = epsilon_text(epsilon)
     right = right_text(epsilon)
     if epsilon > SURE:
-        return f"**ε = {value}**, no meaningful guarantee: an attacker can be right {right} of the time."
+        return f"**ε = {value}**, a weak guarantee: an attacker can be right {right} of the time."
     return f"**ε = {value}**; an attacker is right at most {right} of the time."
 
 
-def check_label(check: NoiseCheck) -> str:
-    """Return the label of the noise check, in Markdown."""
+def check_label(check: NoiseCheck, *, final: bool = True) -> str:
+    """Return the label of the noise check, in Markdown; ``final`` states whether the run has ended."""
     if check.failed:
         return ":red[Noise check failed]"
-    return "Noise not measurable" if not check.measurable else ":green[Noise check passed]"
+    if not check.measurable:
+        return "Noise not measurable"
+    return ":green[Noise check passed]" if final else f"Noise check: no fault in {check.steps:,} steps so far"
 
 
 def check_paragraphs(check: NoiseCheck) -> list[str]:
     """Return the measurements of a noise check, its result and its limits, in paragraphs."""
-    rows = [f"| {name} | {measured} | {planned} |" for name, measured, planned in check_rows(check)]
+    rows = [f"| {name} | {value} | {planned or '–'} |" for name, value, planned in check_rows(check)]
     paragraphs = [
         "Training without noise looks the same to its user. So the check does not rely on the settings. It measures "
         f"the noise of each of {check.steps:,} steps on some or all weights, from their values before and after the "
@@ -324,7 +286,7 @@ def estimate(found: Estimate) -> str:
 
 
 def time_left(run: Run) -> str:
-    """Estimate the remaining duration of a run from its records; return an empty string before the second record."""
+    """Estimate the remaining duration of a run from its records; return an empty string before the second one."""
     if len(run.records) < 2:
         return ""
     first, last = run.records[0], run.records[-1]

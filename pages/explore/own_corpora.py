@@ -35,9 +35,10 @@ def upload(app: Application) -> None:
     with st.popover("Upload a corpus", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "**Column file**: one token per line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line "
-            "between sentences. **Zip**: either column files called train, test and (optionally) dev, or the .txt and "
-            ".ann files of brat. **.rel file**, such as DRUG-AE.rel. A corpus without a split is split into training, "
-            "validation and test sets (80 / 10 / 10 %). This server stores the corpus in its data folder. "
+            "between sentences. **Zip**: column files called train, test and (optionally) dev, or the .txt and .ann "
+            "files of the annotation tool brat. **.rel file**: as DRUG-AE.rel of ADE Corpus V2. A corpus without a "
+            "split is split into training, validation and test sets (80 / 10 / 10 %). This server stores the corpus in "
+            "its data folder. "
             f"{visibility}."
         )
         file = st.file_uploader("Column file, .rel file or zip, up to 50 MB", key="upload")

@@ -19,8 +19,8 @@ def origin(run: Run) -> str:
         if engine_of(run)
         else ""
     )
-    time = f"{duration(made.wall_seconds)} of wall time, perhaps beside other runs"
-    return f"{where} of {day}: {time}, on {made.machine}{version}.{older}"
+    time = f"{duration(made.wall_seconds)} of wall time (other runs may have shared the processor)"
+    return f"{where} of {day}: {time} on {made.machine}{version}.{older}"
 
 
 def percent(share: float) -> str:

@@ -3,9 +3,9 @@
 import streamlit as st
 
 SEEDED = (
-    "By default the noise comes from a public seed, so that runs are reproducible. Such a model is not protected: its "
-    "ε holds for the same training with secret noise keys. To release a model, set *Noise source* to *System* "
-    "(*Advanced* on [Explore](/))."
+    "By default the noise comes from a public seed, so that runs are reproducible. Such a model is not protected. The "
+    "stated ε would apply only to the same training with secret noise. To release a model, set *Noise source* to "
+    "*System* (*Advanced* on [Explore](/))."
 )
 
 

@@ -76,4 +76,4 @@ def test_bar_pieces_sum_to_one(spent):
 def test_explore_shows_the_budget_share_of_a_run(open_page, spent):
     page = open_page("explore", **dict(address.write(replace(CONFIG, seed=3))))
     assert not page.exception
-    assert any("of the budget of synthetic" in each.value for each in page.caption)
+    assert any("of the budget of Letters and notes" in each.value for each in page.caption)

@@ -139,7 +139,7 @@ def test_run_without_noise_on_a_budget_needs_a_checkbox(page, trained_settings, 
     assert app.queries.find(config).status.state == RunState.QUEUED
     assert not app.budgets.state("synthetic").holds
     test = page(settings=trained_settings, **address.write(with_noise(config, 8.0)))
-    assert "The total of synthetic no longer holds" in texts(test.caption)
+    assert "The total of Letters and notes (synthetic) no longer holds" in texts(test.caption)
     assert "unprotected" not in [each.key for each in test.checkbox]
     app.close()
 

@@ -209,8 +209,8 @@ class TestMessages:
         [
             (1.0, "**ε = 1**; an attacker is right at most 73 % of the time."),
             (10.466, "**ε = 10.5**; an attacker is right at most 99.997 % of the time."),
-            (53.7, "**ε = 53.7**, no meaningful guarantee: an attacker can be right 100 % of the time."),
-            (2232.03, "**ε = 2,232**, no meaningful guarantee: an attacker can be right 100 % of the time."),
+            (53.7, "**ε = 53.7**, a weak guarantee: an attacker can be right 100 % of the time."),
+            (2232.03, "**ε = 2,232**, a weak guarantee: an attacker can be right 100 % of the time."),
         ],
     )
     def test_odds_have_significant_digits(self, epsilon, text):
@@ -303,7 +303,7 @@ class TestNoiseCheck:
     def test_check_lists_each_layer(self):
         table_text = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(table_text, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
-        assert cells(table_text, "Steps that measured each weight") == ["34 or more", ""]
+        assert cells(table_text, "Steps at which each weight was measured") == ["at least 34", "–"]
         assert cells(table_text, "normal distribution") == ["0.021 %", "near 0"]
         assert cells(table_text, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
         assert cells(table_text, "largest difference") == ["0.00012 clip norms", "0"]
