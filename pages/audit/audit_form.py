@@ -77,7 +77,8 @@ def _job(app: Application, run: Run) -> None:
     unprotected = submitting.accept_unprotected(
         app.budgets.accounts.with_budget(run.config.corpus), key="audit_unprotected"
     )
-    st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
+    command = audit_command(run.config, canaries, references, run.run_id)
+    st.code(f".venv/bin/{command}", language="bash", wrap_lines=True)
     if pressed:
         _submit(app, run, unprotected=unprotected)
 

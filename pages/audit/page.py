@@ -111,7 +111,7 @@ st.caption(
     f"{first.engine_version}, with this command"
     + (" for the first seed; `--seed` sets the others:" if len(group.audits) > 1 else ":")
 )
-st.code(first.command, language="bash", wrap_lines=True)
+st.code(f".venv/bin/{first.command}", language="bash", wrap_lines=True)
 if linked or not asked:
     st.markdown("#### Audit another run")
     audit_form.show(app, None)

@@ -19,5 +19,8 @@ other_id = st.query_params.get("beside")
 beside = None
 if st.toggle("Compare with another run", value=bool(other_id), key="report_beside"):
     beside = run_picker.choose(app, other_id, USUAL, key="_beside")
+    if beside and beside.run_id == chosen.run_id:
+        st.info("Choose another configuration or seed to compare with.", icon=":material/compare_arrows:")
+        beside = None
 st.query_params.from_dict({"run": chosen.run_id} | ({"beside": beside.run_id} if beside else {}))
 render.show(app, chosen, beside)

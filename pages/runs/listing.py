@@ -269,7 +269,7 @@ def _downloads(listed: Sequence[Overview]) -> None:
                 kind,
                 icon=":material/download:",
             )
-        st.caption("The files contain all fields of these runs. For MLflow, use `python -m engine export`.")
+        st.caption("The files contain all fields of these runs. For MLflow, use `.venv/bin/python -m engine export`.")
 
 
 def _content(listed: Sequence[Overview], ending: str) -> bytes:

@@ -10,7 +10,7 @@ from pages.shared import address, seeded_noise_notice, session, tables, titles
 from pages.shared.plotly_component import show
 from pages.tuning import chart as tuning
 
-COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
+COMMAND = ".venv/bin/python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
 
 app = session.application()
 studies = app.queries.studies()
@@ -55,4 +55,4 @@ if study.best:
     more = f" · [Assumptions of its ε]({ledger})" if ledger else ""
     st.markdown(f"[Open the best configuration in Explore]({address.link(study.best)}){more}")
 st.caption(f"This command continues the search until it has {2 * len(study.trials):,} trials:")
-st.code(f"{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)
+st.code(f".venv/bin/{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)

@@ -9,6 +9,7 @@ from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
 _KEPT_BACK = "Measured values are withheld, since they would be released without noise."
+_SHOWN = "Explore shows them for a simulation, whose seed is public."
 _FROM_THE_CODE = "The independence of the samples follows from the program code; it was not measured."
 _COMPARED = (
     "Samples were compared with the draws of the steps' keys: each sampled {unit}, and in turn some or all others. The "
@@ -127,6 +128,7 @@ def _sampling(evidence: Evidence) -> Assumption:
         return _of(check, False, "The batch sizes were not compared with those of Poisson sampling.", name)
     how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
     why = f"The sizes of the samples were compared with those of Poisson sampling. {how} {_KEPT_BACK}"
+    why += f" {_SHOWN}" if config.noise_source == "seeded" else ""
     return _of(check, bool(check.sampling_compared), why, name)
 
 
@@ -237,8 +239,8 @@ def _secret(evidence: Evidence) -> Assumption:
 def uncovered(evidence: Evidence) -> str:
     """Return the sentences on results of this run that depend on the training sentences and that no ε covers."""
     return (
-        f"{evidence.shown} The identity of the run and the checksum of its corpus, also in this report, depend on each "
-        "sentence."
+        f"{evidence.shown} The run ID and the checksum of the corpus depend on every sentence; this report contains "
+        "both."
     )
 
 

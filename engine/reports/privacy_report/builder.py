@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine import VERSION
+from engine.config import PARAMETERS
 from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.records import PrivacySpent
 from engine.reports.document.model import Block, Document, Facts, Paragraph, Section, Table
@@ -12,7 +13,7 @@ from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report import guarantee, nist_sp800_226, summary, usage, verification
 from engine.reports.privacy_report.assumptions import rows
-from engine.reports.privacy_report.evidence import Evidence
+from engine.reports.privacy_report.evidence import Evidence, Verdict
 
 _PROGRAM = f"Epsilon Explorer {VERSION}"
 
@@ -22,8 +23,8 @@ def of_run(evidence: Evidence) -> Document:
     run = evidence.run
     return Document(
         title=f"Privacy report: {corpus_title(run.config.corpus)}",
-        subtitle=f"Run {run.run_id}, computed {evidence.made.created[:10]}. The first page is a summary; the other "
-        "pages give the evidence.",
+        subtitle=f"Run {run.run_id}, computed {evidence.made.created[:10]}. The summary comes first; the "
+        "sections after it give the evidence.",
         sections=(summary.first_page(evidence), *_evidence(evidence)),
         written=evidence.written,
         program=_PROGRAM,
@@ -33,7 +34,7 @@ def of_run(evidence: Evidence) -> Document:
 
 
 def _evidence(evidence: Evidence) -> tuple[Section, ...]:
-    """Return all sections after the first page."""
+    """Return all sections after the summary."""
     return (
         guarantee.trained_on(evidence),
         guarantee.protected(evidence),
@@ -61,7 +62,7 @@ def of_two(first: Evidence, second: Evidence) -> Document:
         Paragraph(summary.HELPS),
     ]
     settings = tuple(
-        (name, str(one), str(other))
+        (PARAMETERS[name].heading, usage.setting_text(name, one), usage.setting_text(name, other))
         for (name, one), other in zip(first.run.config.flat().items(), second.run.config.flat().values(), strict=True)
         if one != other
     )
@@ -75,6 +76,7 @@ def of_two(first: Evidence, second: Evidence) -> Document:
             "Evaluation by NIST SP 800-226",
             (
                 Paragraph(nist_sp800_226.SOURCE),
+                Paragraph(nist_sp800_226.STATUS),
                 Table("Answers", ("Question", *names), _answered(first, second)),
             ),
         ),
@@ -147,13 +149,22 @@ def _difference(first: Evidence, second: Evidence) -> str:
         )
     lower, higher = sorted((first, second), key=lambda evidence: evidence.privacy.epsilon)
     if lower.privacy.epsilon == higher.privacy.epsilon:
-        return f"Both runs guarantee ε = {epsilon_text(lower.privacy.epsilon)}."
+        return f"Both runs have ε = {epsilon_text(lower.privacy.epsilon)}. {_unprotected(first, second)}".strip()
     recalls = [f"{100 * evidence.test.recall:.0f}\u00a0%" for evidence in (lower, higher)]
     return (
         f"Run {lower.run.run_id} gives the stronger guarantee: ε = {epsilon_text(lower.privacy.epsilon)} instead of "
         f"{epsilon_text(higher.privacy.epsilon)}. It finds {recalls[0]} of the entities; the other run finds "
-        f"{recalls[1]}."
-    )
+        f"{recalls[1]}. {_unprotected(first, second)}"
+    ).strip()
+
+
+def _unprotected(*runs: Evidence) -> str:
+    """Return which models are not protected, since their noise seeds are public; empty if there is none."""
+    names = [evidence.run.run_id for evidence in runs if evidence.verdict is Verdict.SIMULATED]
+    if not names:
+        return ""
+    subject = f"The model of run {names[0]} is" if len(names) == 1 else "Both models are"
+    return f"{subject} not protected: the noise seed is public, and ε requires secret noise."
 
 
 def _have_common_adjacency(first: PrivacySpent, second: PrivacySpent) -> bool:

@@ -83,7 +83,9 @@ def protected(evidence: Evidence) -> Section:
     else:
         lines[-2] = (*lines[-2][:2], _guesses(privacy.epsilon))
     blocks: list[Block] = [
-        Table(f"Protected units, {delta}", ("Unit", "Guarantee", "Attacker's guess, without δ"), tuple(lines)),
+        Table(
+            f"Protected units, {delta}", ("Unit", "Guarantee", "Attacker's success rate (plus at most δ)"), tuple(lines)
+        ),
         Paragraph(_person_note(evidence)),
         Table(ATTACKERS, ("Attacker", "Data protected"), _against(evidence)),
     ]

@@ -31,6 +31,10 @@ SOURCE = (
     "in SP 800-226, and one for each of its privacy hazards. Section numbers follow the public draft of December "
     "2023; the final edition may raise more points. These answers are not a certification."
 )
+STATUS = (
+    "Status “claimed and checked”: yes, and this run was checked. “Claimed”: yes, not checked. “Not claimed”: no, not "
+    "applicable or unknown, as the answer states."
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,12 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
     accountant, delta = assumptions[COMPOSITION], assumptions[DELTA]
     noise = next(iter(assumptions.values()))
     both = Held.CHECKED if {accountant.held, noise.held} == {Held.CHECKED} else Held.CLAIMED
+    clip_norm = config.privacy.clip_norm
+    clipping = f"clip norm {clip_norm:g}" if clip_norm else "not clipped"
     settings = (
         f"σ = {config.privacy.noise_multiplier:g}, {evidence.last.steps_total:,} steps, batch size "
-        f"{config.training.batch_size:,}, clip norm {config.privacy.clip_norm or 0:g}. All settings are listed under "
-        "“Provenance”."
+        f"{config.training.batch_size:,}, {clipping}. The other settings are listed "
+        "under “Provenance”."
     )
     return [
         Answer(
@@ -97,8 +103,9 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
             "2.5",
             "Is ε compared only with guarantees of the same unit and δ?",
             Held.NOT,
-            "This report lists published values of ε with their units. None of them is directly comparable with this "
-            "ε.",
+            "This report lists published values of ε with their units. None of them is directly comparable with this ε."
+            if evidence.promises
+            else nothing(evidence),
         ),
         Answer("2.6", "Are all results released from the same data protected by noise?", Held.NOT, _releases(evidence)),
     ]
@@ -217,7 +224,12 @@ def _deployment(evidence: Evidence) -> list[Answer]:
             " ".join(filter(None, [_audit_text(evidence.check), _steps_text(evidence)])),
         ),
         Answer("4.3", "Are the random numbers secret?", source.held, source.why),
-        Answer("4.3", "Does the guarantee account for floating-point arithmetic?", floating.held, floating.why),
+        Answer(
+            "4.3",
+            "Does the guarantee account for floating-point arithmetic?",
+            floating.held,
+            f"No. {floating.why}" if evidence.promises else floating.why,
+        ),
         Answer(
             "4.3",
             "Are timing and other side channels closed?",

@@ -99,12 +99,19 @@ def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
 
 def trusted_text(evidence: Evidence) -> str:
     """Return the parties that must be trusted, and with which data."""
+    simulated = evidence.verdict is Verdict.SIMULATED
     if evidence.run.config.federation.central:
+        if simulated:
+            return (
+                "Everyone who receives the weights must be trusted with the sentences, because the noise seed is "
+                "public. With secret noise, only the operator of the training must be trusted."
+            )
         return (
             "The operator of the training must be trusted with the sentences. Recipients of the weights need not be "
             "trusted."
         )
-    return evidence.run.config.privacy.kind.trusted
+    trusted = evidence.run.config.privacy.kind.trusted
+    return f"{trusted} This requires secret noise; here the noise seed is public." if simulated else trusted
 
 
 def _person_text(evidence: Evidence) -> str:
@@ -147,21 +154,23 @@ def odds_text(evidence: Evidence) -> str:
         else "the data of all other clients"
     )
     holds = "the shared layers" if evidence.shared_alone else "the trained weights"
+    secret = " and secret noise" if evidence.verdict is Verdict.SIMULATED else ""
     return (
         f"Meaning of this ε: an attacker has {holds} and {knows}. The attacker wants to find out whether "
         f"{privacy.unit} was in the training data. A random guess is right in half of the cases. With ε = "
-        f"{epsilon_text(privacy.epsilon)} the attacker is right in at most {right_text(privacy.epsilon)} of the cases, "
-        f"plus δ = {delta_text(privacy.delta)} (one in {1 / privacy.delta:,.0f})."
+        f"{epsilon_text(privacy.epsilon)}{secret} the attacker is right in at most {right_text(privacy.epsilon)} of "
+        f"the cases, plus at most δ = {delta_text(privacy.delta)} (one in {1 / privacy.delta:,.0f})."
     )
 
 
 def good_text(evidence: Evidence) -> str:
     """Return the classification of ε, with published values for reference."""
+    value = "ε with secret noise" if evidence.verdict is Verdict.SIMULATED else "this ε"
     return (
-        f"Classification: by the tiers of {TIERS_OF} this is {TIERS[tier(evidence.privacy.epsilon)]}. For reference, "
-        "the 2020 US census published ε = 17.14 for its persons file. Google reports ε = 0.994 to 13.69 for all text "
-        "typed by one user, and Apple ε = 4 for each donated emoji. Protected units and δ differ, so these values are "
-        "not directly comparable. Sources are under “Published values of ε”."
+        f"Classification: by the tiers of {TIERS_OF}, {value} is {TIERS[tier(evidence.privacy.epsilon)]}. For "
+        "reference, the 2020 US census published ε = 17.14 for its persons file. Google reports ε = 0.994 to 13.69 "
+        "for all text typed by one user, and Apple ε = 4 for each donated emoji. Protected units and δ differ, so "
+        "these values are not directly comparable. Sources are under “Published values of ε”."
     )
 
 

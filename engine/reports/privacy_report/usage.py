@@ -1,19 +1,20 @@
 """The report's sections on utility, data handling, searches and provenance."""
 
-import json
+from typing import Any
 
-from engine.config import JOIN, engine_version
+from engine.config import OF_KIND, PARAMETERS, SimulationConfig, engine_version, fields_of
 from engine.experiments.seed_aggregates import engine_of
 from engine.records import EntityScores
 from engine.reports.cli_command import command_line
 from engine.reports.document.model import Block, Code, Facts, Paragraph, Points, Section, Table
 from engine.reports.labels import corpus_title
-from engine.reports.numbers import epsilon_text
+from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report import nist_sp800_226
 from engine.reports.privacy_report.assumptions import others_text
 from engine.reports.privacy_report.evidence import Evidence
 from engine.reports.scores import f1_text
 from engine.reports.tuning import study_cost, study_origin
+from engine.taggers import KINDS
 
 BY_TYPE = "Test set entities by type"
 """Title of the table of entity types."""
@@ -30,10 +31,11 @@ def utility(evidence: Evidence) -> Section:
     blocks: list[Block] = [Paragraph(head)]
     if evidence.seeds:
         spread = evidence.seeds
+        several = " Each of these runs has its own ε; several releases must be composed." if evidence.promises else ""
         blocks.append(
             Paragraph(
                 f"The same settings over {spread.f1.number} seeds (mean ± standard deviation): F1 {spread.f1.text}, "
-                f"recall {spread.recall.text}. Each of these runs has its own ε; several releases must be composed."
+                f"recall {spread.recall.text}.{several}"
             )
         )
     if test.recall == 0:
@@ -70,7 +72,8 @@ def handling(evidence: Evidence) -> Section:
     config, made = evidence.run.config, evidence.made
     held = "scores" if evidence.last.loss is None else "counts, losses, gradient norms and scores"
     items = [
-        f"The record of a run holds {held}. Neither the record nor this report holds sentences or names from the data.",
+        f"The stored results of this run contain {held}. Neither these results nor this report contain sentences or "
+        "names from the data.",
         evidence.shown,
         "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
         f"the data read: {made.corpus_checksum}.",
@@ -109,7 +112,9 @@ def answered(evidence: Evidence) -> Section:
     answers = nist_sp800_226.answers(evidence)
     lines = tuple((answer.section, answer.question, str(answer.held), answer.why) for answer in answers)
     table = Table(f"{len(answers)} questions", ("Section", "Question", "Status", "Answer"), lines)
-    return Section("Evaluation by NIST SP 800-226", (Paragraph(nist_sp800_226.SOURCE), table))
+    return Section(
+        "Evaluation by NIST SP 800-226", (Paragraph(nist_sp800_226.SOURCE), Paragraph(nist_sp800_226.STATUS), table)
+    )
 
 
 def provenance(evidence: Evidence) -> Section:
@@ -125,11 +130,10 @@ def provenance(evidence: Evidence) -> Section:
         ("Seed", f"{config.seed}" + ("" if made.noise_source == "seeded" else "; noise and sampling use secret keys")),
         ("Rerun", evidence.again or "none in this installation"),
     ]
-    settings = tuple((name, _value_text(value)) for name, value in config.flat().items() if name != "corpus")
     blocks: list[Block] = [
         Facts("Provenance of the run", tuple(facts)),
-        Code("Command to rerun this run", command_line(config)),
-        Facts("All settings", (("corpus", config.corpus.replace(JOIN, f" {JOIN.strip()} ")), *settings)),
+        Code("Command to rerun this run", f".venv/bin/{command_line(config)}"),
+        Facts("Settings with an effect", settings(config)),
     ]
     if config.privacy.noise_source == "system" and config.privacy.private:
         blocks.insert(
@@ -139,5 +143,28 @@ def provenance(evidence: Evidence) -> Section:
     return Section("Provenance", tuple(blocks))
 
 
-def _value_text(value: object) -> str:
-    return "none" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, bool) else str(value)
+def settings(config: SimulationConfig) -> tuple[tuple[str, str], ...]:
+    """Return the settings that have an effect, each with its value."""
+    without_effect = set(OF_KIND) - set(KINDS[config.tagger.name].fields)
+    if not config.feature_set.custom_model and not config.feature_set.fitted:
+        without_effect.add("language_model")
+    if config.federation.central:
+        without_effect |= set(fields_of("federation")) - {"clients"}
+    if not config.platforms:
+        without_effect |= {"shared", "masked", "together"}
+    return tuple(
+        (PARAMETERS[name].heading, setting_text(name, value))
+        for name, value in config.flat().items()
+        if name not in without_effect
+    )
+
+
+def setting_text(name: str, value: Any) -> str:
+    """Return the value of a setting as text."""
+    if name == "corpus":
+        return corpus_title(value)
+    if name == "delta":
+        return delta_text(value)
+    if name == "shared" and value is None:
+        return "all tag-independent layers"
+    return PARAMETERS[name].title(value)

@@ -7,9 +7,10 @@ from engine.reports.audits import CONTRADICTED, ERRS, KINDS, audit_command, memb
 from engine.reports.document.model import Block, Code, Paragraph, Points, Section, Table
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import epsilon_text
-from engine.reports.privacy_report.assumptions import rows
+from engine.reports.privacy_report.assumptions import nothing, rows
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
+_VALID = "ε is valid only if all assumptions below hold."
 LEDGER = "Values of ε"
 """Title of the table of ε under other assumptions."""
 
@@ -18,7 +19,7 @@ def assumptions(evidence: Evidence) -> Section:
     """Return the section on the assumptions of ε."""
     lines = tuple((row.name, str(row.held), row.why) for row in rows(evidence))
     text = (
-        "ε is valid only if all assumptions below hold. “Claimed and checked”: measured in this run or computed "
+        f"{_VALID if evidence.promises else nothing(evidence)} “Claimed and checked”: measured in this run or computed "
         "twice, to the extent stated in the last column. “Claimed”: the program is designed this way, but this run "
         "does not prove it. “Not claimed”: do not rely on it."
     )
@@ -42,7 +43,7 @@ def ledger(evidence: Evidence) -> Section:
             " The seed of the noise is public here, so the row “Noise seed: known to the attacker” (ε = ∞) applies to "
             "this model."
         )
-    heads = ("Assumption", "Choice", "Result", "Assumed in this run")
+    heads = ("Assumption", "Choice", "Result", "Assumed by the stated ε")
     return Section(title, (Paragraph(text), Table(LEDGER, heads, lines)))
 
 
@@ -89,7 +90,10 @@ def attacks(evidence: Evidence) -> Section:
         else f"No measurement contradicts the claimed ε. {_could(evidence)} This does not prove the claim: another "
         "attack may be stronger."
     )
-    blocks += [Paragraph(conclusion, warning=evidence.contradicted), Code("Command to repeat the audit", audit.command)]
+    blocks += [
+        Paragraph(conclusion, warning=evidence.contradicted),
+        Code("Command to repeat the audit", f".venv/bin/{audit.command}"),
+    ]
     return Section(title, tuple(blocks))
 
 
@@ -119,7 +123,10 @@ def _how_to_attack(evidence: Evidence) -> list[Block]:
             )
         ]
     return [
-        Code("Command to measure attacks; the next report includes the result", audit_command(config, None, 32, run))
+        Code(
+            "Command to measure attacks; the next report includes the result",
+            f".venv/bin/{audit_command(config, None, 32, run)}",
+        )
     ]
 
 
@@ -136,9 +143,9 @@ def second_opinion(evidence: Evidence) -> Section:
         if second is None
         else Paragraph(
             f"Microsoft's PRV accountant computes ε = {epsilon_text(second.estimate)} for the same steps, and proves "
-            f"that ε is between {epsilon_text(second.lower)} and {epsilon_text(second.upper)}. This program rounds "
-            f"privacy losses up, so its own ε may be up to {epsilon_text(second.rounded)}; it is "
-            f"{epsilon_text(evidence.privacy.epsilon)}."
+            f"that ε is between {epsilon_text(second.lower)} and {epsilon_text(second.upper)}. The ε of this "
+            f"program is {epsilon_text(evidence.privacy.epsilon)}. Privacy losses are rounded up, so any value up to "
+            f"{epsilon_text(second.rounded)} would agree with these bounds."
         )
     ]
     if statement is None:

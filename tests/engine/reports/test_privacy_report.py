@@ -10,6 +10,7 @@ from functools import lru_cache
 import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
+from engine.config import PARAMETERS
 from engine.embeddings.contamination import apply_contamination
 from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy import accounting, pld
@@ -527,7 +528,7 @@ class TestTwo:
         assert len(label) == 8
         settings = {row[0] for row in table(document, "Settings").rows}
         changed = {name for name, value in first.run.config.flat().items() if value != second.run.config.flat()[name]}
-        assert settings == changed
+        assert settings == {PARAMETERS[name].heading for name in changed}
         assert [each["run_id"] for each in document.figures["runs"]] == [PRIVATE, PLAIN]
         assert list(violations(document)) == []
 
