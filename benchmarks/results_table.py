@@ -77,7 +77,7 @@ def open_questions() -> str:
         result = diagnosis.measure(variant, app.queries.find)
         epsilon = epsilon_text(result.epsilon) if result.epsilon else ""
         if variant.kind == diagnosis.COUNTERFACTUAL:
-            epsilon = "none"
+            epsilon = "not computed" if variant.config.privacy.private else "∞"
         f1 = result.entity.f1.text if result.entity else ""
         rows.append((variant.group, variant.name, variant.kind, f1, epsilon, result.seeds_text))
     return markdown(("question", "variant", "kind", "entity-level F1", "ε", "seeds"), rows)

@@ -56,10 +56,10 @@ _ONE_HAND: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _IN_PHASES: dict[str, tuple[str, dict[str, Any]]] = {
     "loss summed over tokens": (_SUM, {"loss": "sum"}),
-    "clip norm 0.3 with learning rate 0.5": (_CLIP, {"clip_norm": 0.3, "learning_rate": 0.5}),
+    "clip norm 0.3 and learning rate 0.5": (_CLIP, {"clip_norm": 0.3, "learning_rate": 0.5}),
     "learning rate 0.3": (_RATE_UP, {"learning_rate": 0.3}),
     "batch 128": (_BATCH, {"batch_size": 128, "learning_rate": 1.2, "noise_multiplier": 1.57}),
-    "3 epochs with learning rate 0.5": (_EPOCHS, {"epochs": 3.0, "learning_rate": 0.5, "noise_multiplier": 0.77}),
+    "3 epochs and learning rate 0.5": (_EPOCHS, {"epochs": 3.0, "learning_rate": 0.5, "noise_multiplier": 0.77}),
     "per-layer clipping": (_LAYERS, {"clipping": "per-layer"}),
     "CRF": (_CRF, {"tagger": "bilstm-crf"}),
 }
@@ -76,9 +76,11 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
     for group, tagger in (("CRF", "bilstm-crf"), ("TDDL", "bilstm-tddl")):
         start = {"corpus": corpus, "tagger": tagger}
         variants += [
-            Variant("not private", group, BASE, "Upper limit without noise.", _config(start, noise_multiplier=0.0)),
             Variant(
-                "noise not applied",
+                "no clipping, no noise", group, BASE, "Upper limit without noise.", _config(start, noise_multiplier=0.0)
+            ),
+            Variant(
+                "clipping, no noise",
                 group,
                 COUNTERFACTUAL,
                 "Gradients are clipped, but the noise does not reach the weights.",
@@ -100,9 +102,9 @@ def phases(corpus: str = "conll2003") -> list[Variant]:
     private = of_table["table6"]
     start = private.flat()
     return [
-        Variant("not private", "phases", BASE, "Upper limit without noise.", of_table["table4"]),
+        Variant("no clipping, no noise", "phases", BASE, "Upper limit without noise.", of_table["table4"]),
         Variant(
-            "noise not applied",
+            "clipping, no noise",
             "phases",
             COUNTERFACTUAL,
             "Gradients are clipped, but the noise does not reach the weights.",

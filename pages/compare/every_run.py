@@ -36,18 +36,20 @@ def choose(found: Sequence[Overview]) -> None:
     selected = [done[index] for index in parallel.between(axes, marks)]
     st.caption(
         "Drag along an axis to select a range. The table shows the runs within all selected ranges. To clear a range, "
-        "click the axis outside of it. The colour shows F1. The values of model, σ, clients, "
-        "rounds and share of data are evenly spaced."
+        "click the axis outside of it. The colour shows F1. On the axes model, σ, clients, "
+        "rounds and share of data, equal distances do not mean equal differences."
     )
     if not selected:
         st.info("No run is within all selected ranges. Clear a range.", icon=":material/filter_alt:")
         return
     number_of_runs = f"{len(done):,} runs"
     scope = f"All {number_of_runs}" if len(selected) == len(done) else f"{len(selected):,} of {number_of_runs}"
-    st.markdown(f"**{scope}**, highest F1 first")
+    heading = st.container()
     show_all = len(selected) <= ROWS or st.toggle(
         f"Show all {len(selected):,} rows (default: {ROWS:,})", key="compare_all_rows"
     )
+    shown = "" if show_all else f", first {ROWS:,} shown"
+    heading.markdown(f"**{scope}**{shown}, highest F1 first")
     rows = parallel.rows(selected, most=None if show_all else ROWS)
     tables.show(rows, {"share of data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(rows)))
 

@@ -37,6 +37,11 @@ tables.older(run for group in chosen_groups for run in group.runs)
 best = [titles.setting(group.config) for group in groups.pareto_optimal(chosen_groups)]
 st.caption(
     "The chart shows F1 on the validation set, the table F1 on the test set. Bars are standard deviations over seeds."
+    + (
+        " In the shaded section of ε = ∞, the position shows the progress of the training."
+        if along == "epsilon"
+        else ""
+    )
 )
 st.caption(address.plain(f"Pareto-optimal: {'; '.join(best)}."))
 st.caption("To find configurations that reach a given score, ε or time, use the [Planner](./planner).")

@@ -78,7 +78,8 @@ def axes(found: Sequence[Overview]) -> list[Axis]:
 def _levels(name: str, values: Sequence[Any]) -> Axis:
     """Return an axis with evenly spaced values, so that 0.3 and 50 are both visible."""
     order = sorted(set(values))
-    spacing = max(1, math.ceil((len(order) - 1) / _LABELS))
+    names = isinstance(order[0], str) if order else False
+    spacing = 1 if names else max(1, math.ceil((len(order) - 1) / _LABELS))
     labels = [value if isinstance(value, str) else f"{value:.3g}" for value in order]
     ticks = tuple((float(index), label if index % spacing == 0 else "") for index, label in enumerate(labels))
     positions = tuple(float(order.index(value)) for value in values)
@@ -123,7 +124,7 @@ def picture(found: Sequence[Axis], *, key: str) -> go.Figure:
         )
     )
     left = 8 * max((len(text) for _, text in found[0].ticks), default=3)
-    return figure.update_layout(**charts.plain_layout(key, height=400), margin={"l": left, "r": 28, "t": 72, "b": 24})
+    return figure.update_layout(**charts.plain_layout(key, height=440), margin={"l": left, "r": 28, "t": 72, "b": 24})
 
 
 def between(found: Sequence[Axis], marks: Marks) -> list[int]:

@@ -38,8 +38,13 @@ def clipped(run: Run, *, key: str) -> go.Figure:
 def noise(run: Run, *, key: str) -> go.Figure:
     """Draw the noise-to-signal ratio: L2 norm of the noise ÷ L2 norm of the sum that it is added to."""
     series = {"noise ÷ signal": [record.noise_to_signal for record in run.records]}
-    figure = _over_steps(run, series, "noise ÷ signal (log)", key, log=True, legend=False)
-    return figure.add_hline(y=1, line={"dash": "dot", "width": 1.5, "color": palette.QUIET})
+    figure = _over_steps(run, series, "noise ÷ signal (log)", key, log=True, legend=False, shown=1.0)
+    return figure.add_hline(
+        y=1,
+        line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
+        annotation={"text": "noise = signal", "font": {"size": 11}},
+        annotation_position="top right",
+    )
 
 
 def drift(run: Run, *, key: str) -> go.Figure:
@@ -73,6 +78,7 @@ def _over_steps(
     *,
     log: bool = False,
     legend: bool = True,
+    shown: float | None = None,
 ) -> go.Figure:
     steps = [record.step for record in run.records]
     facts = [f"step {record.step:,}, ε = {epsilon_text(record.privacy.epsilon)}" for record in run.records]
@@ -81,7 +87,7 @@ def _over_steps(
     )
     _laid_out(figure, "optimiser steps", title, key)
     figure.update_layout(showlegend=legend, margin_t=64 if legend else 36)
-    positive = [value for values in series.values() for value in values if value]
+    positive = [value for values in (*series.values(), [shown]) for value in values if value]
     if log and positive:
         ticks = charts.log_ticks(min(positive) / 2, max(positive) * 2)
         figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
@@ -215,7 +221,7 @@ def phases(
         figure.add_hline(
             y=floor,
             line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
-            annotation={"text": "marks no entity", "font": {"size": 11}},
+            annotation={"text": "F1 of a tagger that marks no entity", "font": {"size": 11}},
             annotation_position="bottom right",
         )
     _laid_out(figure, "share of the data, %", "F1, test set", key)

@@ -13,8 +13,8 @@ from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, messages, metrics
 
-NOISY = "σ = 1"
-"""Name of the variant that a question is about: noise multiplier 1."""
+PLAIN, CLIPPED, NOISY = "no clipping, no noise", "clipping, no noise", "σ = 1"
+"""Names of the variants without noise, with clipping only, and with noise multiplier 1, the one in question."""
 _START = 0.05
 """Typical size of an initial weight: Glorot-uniform with 300 + 400 inputs and outputs has standard deviation 0.053."""
 
@@ -70,7 +70,7 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
 
 def _epsilon(result: Tried) -> str:
     if result.variant.kind == COUNTERFACTUAL:
-        return "none"
+        return "not computed" if result.variant.config.privacy.private else "∞"
     return epsilon_text(result.measured.epsilon) if result.measured.epsilon is not None else ""
 
 
@@ -83,22 +83,22 @@ def about_crf(tried: Sequence[Tried]) -> list[str]:
     """Explain in paragraphs, from the available runs, why a CRF loses F1 under DP."""
     scored = {(result.variant.group, result.variant.name): result for result in tried if result.f1}
     means = {key: result.f1.mean for key, result in scored.items() if result.f1}
-    needed = [(head, name) for head in ("CRF", "TDDL") for name in ("not private", NOISY)]
+    needed = [(head, name) for head in ("CRF", "TDDL") for name in (PLAIN, NOISY)]
     if any(key not in means for key in needed):
         return [_NOT_YET]
-    lost = {head: means[head, "not private"] - means[head, NOISY] for head in ("CRF", "TDDL")}
+    lost = {head: means[head, PLAIN] - means[head, NOISY] for head in ("CRF", "TDDL")}
     more = "less" if lost["CRF"] < lost["TDDL"] else "more"
     paragraphs = [
         f"**The CRF loses {more} F1 than the dense layer.** At σ = 1 the CRF has F1 {_text(scored['CRF', NOISY])}, "
-        f"without privacy {means['CRF', 'not private']:.3f}. The dense layer (TDDL) has F1 "
-        f"{_text(scored['TDDL', NOISY])}, without privacy {means['TDDL', 'not private']:.3f}. The CRF loses "
+        f"without noise {means['CRF', PLAIN]:.3f}. The dense layer (TDDL) has F1 "
+        f"{_text(scored['TDDL', NOISY])}, without noise {means['TDDL', PLAIN]:.3f}. The CRF loses "
         f"{lost['CRF']:.2f} and the dense layer {lost['TDDL']:.2f}. In the paper, F1 of the dense layer stays "
         "above 0.90. In our runs the noise reaches the weights, and F1 of the dense layer falls."
     ]
-    if ("CRF", "noise not applied") in means:
+    if ("CRF", CLIPPED) in means:
         paragraphs.append(
             f"**The cause is the noise, not the clipping.** With clipping and without noise the CRF reaches F1 "
-            f"{_text(scored['CRF', 'noise not applied'])}. {_size(scored['CRF', NOISY])}"
+            f"{_text(scored['CRF', CLIPPED])}. {_size(scored['CRF', NOISY])}"
         )
     return [*paragraphs, _fixes([result for result in tried if result.variant.group == "CRF"])]
 
@@ -131,7 +131,7 @@ def about_phases(tried: Sequence[Tried], by_phase: dict[str, list[OverSeeds]]) -
         )
     base = next((result for result in tried if result.variant.name == NOISY), None)
     if base and base.f1:
-        plain = next((result for result in tried if result.variant.name == "not private"), None)
+        plain = next((result for result in tried if result.variant.name == PLAIN), None)
         without = f"F1 is {_text(plain)} without noise and {_text(base)} with noise. " if plain and plain.f1 else ""
         paragraphs.append(
             f"**Short training limits F1 more than noise does.** {without}{_size(base)} Averaging over five clients "
@@ -180,7 +180,8 @@ def _fixes(tried: Sequence[Tried]) -> str:
         gain = f1.mean - base.mean
         margin = 2 * math.sqrt((f1.sd**2 + base.sd**2) / len(result.measured.runs))
         effect = "no significant difference" if abs(gain) <= margin else "higher F1" if gain > 0 else "lower F1"
-        effects[effect].append(f"{result.variant.name} ({gain:+.3f})")
+        difference = f"{gain:+.3f}".replace("-", "−")
+        effects[effect].append(f"{result.variant.name} ({difference})")
     listed = "; ".join(f"{effect} with {', '.join(names)}" for effect, names in effects.items() if names)
     return (
         f"**Fixes with at most the ε of σ = 1, and their difference in F1:** {listed}. A difference is significant if "
@@ -191,7 +192,7 @@ def _fixes(tried: Sequence[Tried]) -> str:
 def verdict(run: Run) -> str:
     """Return sentences on the training of a run, from its last record."""
     if not run.records:
-        return "This run has no records yet."
+        return "This run has no evaluation yet."
     last, privacy = run.records[-1], run.config.privacy
     parts = []
     if last.noise_to_signal is not None:

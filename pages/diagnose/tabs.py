@@ -19,12 +19,12 @@ from pages.shared.metrics import METRICS, in_metric
 from pages.shared.plotly_component import show
 
 _COLUMNS = {
-    "clipped": st.column_config.TextColumn(help="Share of gradients that were clipped, in the last record."),
+    "clipped": st.column_config.TextColumn(help="Share of gradients that were clipped, at the last evaluation."),
     "gradient": tables.number(
-        "median gradient norm", format="%.2f", help="L2 norm of a sentence's gradient before clipping, last record."
+        "median gradient norm", format="%.2f", help="L2 norm of a sentence's gradient before clipping, last evaluation."
     ),
     "noise ÷ signal": tables.number(
-        format="%.0f", help="L2 norm of a step's noise ÷ L2 norm of the summed clipped gradients, last record."
+        format="%.0f", help="L2 norm of a step's noise ÷ L2 norm of the summed clipped gradients, last evaluation."
     ),
     "noise in a weight": tables.number(
         "noise per weight",
@@ -60,7 +60,7 @@ def crf(app: Application, corpus: str) -> None:
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
     st.caption(
         "Dotted line: F1 at σ = 1 with the paper settings. Hollow markers: counterfactual runs, whose noise is "
-        "deliberately wrong; they are not private. Bars: standard deviation over seeds."
+        "left out or has the wrong size; they are not private. Bars: standard deviation over seeds."
     )
     answer(app, tried, "run-crf")
 

@@ -65,6 +65,7 @@ class EpsilonAxis:
             "range": [self.low - 0.04, self.end],
             "tickvals": positions,
             "ticktext": labels,
+            "ticklabelstandoff": 4,
             "gridcolor": palette.GRID,
             "zeroline": False,
         }

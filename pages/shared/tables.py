@@ -40,7 +40,7 @@ def show(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None = 
     """
     frame = pd.DataFrame(rows)
     settings = explained(frame.columns, {**_USUAL, **(columns or {})})
-    return st.dataframe(frame, hide_index=True, placeholder="", column_config=settings, **more)
+    return st.dataframe(frame, hide_index=True, placeholder="–", column_config=settings, **more)
 
 
 def explained(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def answer_line(text: str, results: Mapping[str, Tagged], known: Sequence[Entity
     listed = f"{', '.join(most)} and {last}" if most else last
     if known is None:
         return f"Entities found: {listed}."
-    return f"Entities that stay in the redacted text, of {len(known):,}: {listed}."
+    return f"Of {len(known):,} entities, the redacted text still shows {listed}."
 
 
 def _short(name: str) -> str:

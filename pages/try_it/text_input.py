@@ -19,7 +19,7 @@ def chosen() -> tuple[str, tuple[Entity, ...] | None]:
         text = st.text_area(
             f"Your text, at most {MOST_CHARACTERS:,} characters" if title == OWN else "Example text (you can edit it)",
             available[title].text if title in available else "",
-            height=170,
+            height=200,
             # With a limit here the browser cuts off longer pasted text without a message.
             placeholder="Type or paste a letter, a note, a report …",
             key=f"try_text_{title}",

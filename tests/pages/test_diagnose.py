@@ -42,16 +42,16 @@ def noisy(run: Run) -> Run:
 
 def test_crf_answer_follows_from_f1():
     correct_by_variant = {
-        ("CRF", "not private"): 8,
+        ("CRF", "no clipping, no noise"): 8,
         ("CRF", "σ = 1"): 6,
-        ("TDDL", "not private"): 8,
+        ("TDDL", "no clipping, no noise"): 8,
         ("TDDL", "σ = 1"): 4,
     }
     text = "\n".join(diagnose.about_crf(tried(correct_by_variant, diagnosis.crf())))
     assert "The CRF loses less F1 than the dense layer." in text
     correct_by_variant["TDDL", "σ = 1"] = 7
     fixes = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
-             ("CRF", "noise not applied"): 8}  # fmt: skip
+             ("CRF", "clipping, no noise"): 8}  # fmt: skip
     text = "\n".join(diagnose.about_crf(tried(correct_by_variant | fixes, diagnosis.crf())))
     assert "The CRF loses more F1 than the dense layer." in text
     assert "higher F1 with loss summed over tokens" in text
@@ -76,9 +76,9 @@ def test_phases_answer_follows_from_f1(ends, answer):
 
 
 def test_counterfactual_runs_have_no_epsilon():
-    rows = diagnose.rows(tried({("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5}, diagnosis.crf()))
+    rows = diagnose.rows(tried({("CRF", "clipping, no noise"): 5, ("CRF", "σ = 1"): 5}, diagnosis.crf()))
     by_kind = {(row["model"], row["setting"]): row for row in rows}
-    assert by_kind["CRF", "noise not applied"]["ε"] == "none"
+    assert by_kind["CRF", "clipping, no noise"]["ε"] == "∞"
     assert by_kind["CRF", "σ = 1"]["ε"] == "3"
     assert by_kind["CRF", "σ = 1"]["clipped"] == "25\u00a0%"
     assert by_kind["CRF", "loss summed over tokens"]["F1"] is None
@@ -122,10 +122,10 @@ def test_charts_exist_only_for_recorded_values():
 
 
 def test_variants_have_error_bars_and_counterfactuals_hollow_markers():
-    correct_by_variant = {("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
+    correct_by_variant = {("CRF", "clipping, no noise"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
     figure = diagnose_charts.variants(tried(correct_by_variant, diagnosis.crf()), key="k")
     crf, dense = figure.data
-    assert list(crf.y) == ["noise not applied", "σ = 1"]
+    assert list(crf.y) == ["clipping, no noise", "σ = 1"]
     assert list(crf.marker.symbol) == ["circle-open", "circle"]
     assert crf.error_x.array[0] > 0
     assert list(dense.marker.symbol) == ["square"]

@@ -42,7 +42,7 @@ def texts(elements) -> str:
 def test_page_without_a_search_shows_its_command(open_page):
     test = open_page("tuning")
     assert "No hyperparameter search is saved yet" in test.markdown[0].value
-    assert test.code[0].value.startswith("python -m engine tune --epsilon 3")
+    assert test.code[0].value.startswith(".venv/bin/python -m engine tune --epsilon 3")
 
 
 def test_search_is_shown_with_its_privacy_cost(open_page, settings):

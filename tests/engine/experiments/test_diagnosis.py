@@ -47,7 +47,7 @@ def test_variants_have_types_and_differ(table) -> None:
     assert len({each.config for each in variants}) == len(variants)
     assert {each.kind for each in variants} == {BASE, FIX, COUNTERFACTUAL}
     assert all(each.config.corpus == "synthetic" and each.config.seed == 0 for each in variants)
-    off = [each for each in variants if each.name == "noise not applied"]
+    off = [each for each in variants if each.name == "clipping, no noise"]
     assert all(not each.config.privacy.private and each.kind == COUNTERFACTUAL for each in off)
 
 
