@@ -162,7 +162,7 @@ FAULTS = {
         ),
         Ablation(
             name="mean",
-            title="the right scale",
+            title="the scale of the noise",
             instead="noise divided by the batch size, 32",
             noise=lambda noise, before, linear: noise / BATCH,
         ),
@@ -175,13 +175,13 @@ FAULTS = {
         ),
         Ablation(
             name="fresh",
-            title="fresh draws",
+            title="new noise at each step",
             instead="the same noise at each step",
             noise=lambda noise, before, linear: noise if before is None else before,
         ),
         Ablation(
             name="tails",
-            title="the tails",
+            title="the tails of the noise",
             instead="no draw beyond 4 standard deviations",
             figure=_SHAPE,
             noise=lambda noise, before, linear: np.clip(noise, -3.99 * SIGMA * CLIP, 3.99 * SIGMA * CLIP),
@@ -189,7 +189,7 @@ FAULTS = {
         Ablation(name="clip", title="clipping", instead="gradients of any norm", figure=_LONGEST, clipping="none"),
         Ablation(
             name="each",
-            title="clipping one by one",
+            title="clipping of each gradient",
             instead="only the sum of the batch clipped to C",
             figure=_GAP,
             clipping="batch",
@@ -203,7 +203,7 @@ FAULTS = {
         ),
         Ablation(
             name="secret",
-            title="the key's secrecy",
+            title="the secrecy of the noise key",
             instead="noise from a public seed",
             unseen="The noise is as it should be. The check cannot see who knows its key.",
         ),

@@ -198,8 +198,8 @@ LESSON = Lesson(
     note=(
         "**Sources.** A. Narayanan and V. Shmatikov, *Robust De-anonymization of Large Sparse Datasets*, IEEE S&P "
         "2008, sections 4 and 5: score, eccentricity, threshold 1.5.\n\n"
-        "**Pitfalls.** *It worked because the data were badly anonymised*: no, the method was a usual one. *No one "
-        "knows my ratings*: colleagues do. Even without dates and stars, the list of rated films is informative.\n\n"
+        "**Pitfalls.** “It worked because the data were badly anonymised.” No: the method was a usual one. “No one "
+        "knows my ratings.” Colleagues do. Even without dates and stars, the list of rated films is informative.\n\n"
         "**Ask the class.** Which data about you are as sparse as these: shopping, places, words? Who would know eight "
         "of their entries?"
     ),

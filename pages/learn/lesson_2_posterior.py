@@ -59,7 +59,7 @@ def show(guess: float | None) -> None:
             headline, figure = delta_sentence(noise, epsilon, delta), _deltas(noise, epsilon, delta, prior, guessed)
         else:
             with st.spinner("Computing group privacy …"):
-                headline, figure = _sentences(kind, epsilon, delta, prior, guessed)
+                headline, figure = _sentences(kind, epsilon, delta)
         st.markdown(f"#### {headline}")
         draw(figure, key=f"l2_{VIEWS.index(view)}", label=headline)
 
@@ -204,7 +204,7 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, guessed: f
     figure.add_scatter(
         x=values,
         y=np.full(len(values), delta),
-        name="publishing at random",
+        name="publishing records with probability δ",
         line={"color": palette.RECALL, "width": 3, "dash": "dot"},
         hovertemplate="δ = %{y:.1e} at every ε<extra></extra>",
     )
@@ -222,11 +222,11 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, guessed: f
     if guessed is not None:
         needed = posterior.epsilon_of(guessed, prior)
         if needed <= values[-1]:
-            guess_markers.vertical_line(figure, needed, f"your guess: ε = {epsilon_text(needed)}")
+            guess_markers.vertical_line(figure, needed, f"your guess corresponds to ε = {epsilon_text(needed)}")
     return figure
 
 
-def _sentences(kind: str, epsilon: float, delta: float, prior: float, guessed: float | None) -> tuple[str, go.Figure]:
+def _sentences(kind: str, epsilon: float, delta: float) -> tuple[str, go.Figure]:
     """Return a sentence and a chart on the group privacy of several sentences of one person, relative to ε of one."""
     in_count = [posterior.group_epsilon(kind, epsilon, delta, size) / epsilon for size in GROUP]
     near = min(EPSILONS, key=lambda trained_at: abs(math.log(trained_at / epsilon)))
@@ -247,8 +247,6 @@ def _sentences(kind: str, epsilon: float, delta: float, prior: float, guessed: f
         )
     guess_markers.layout(figure, "l2-group", x="sentences of one person", y="ε of all ÷ ε of one")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(0.5, 500), tickformat="~g")
-    if guessed is not None and 0 < (needed := posterior.epsilon_of(guessed, prior)) < math.inf:
-        guess_markers.horizontal_line(figure, needed / epsilon, f"your guess: ε = {epsilon_text(needed)}", log=True)
     ten = GROUP.index(10)
     return (
         f"Ten sentences of one person spend {in_count[ten]:.3g} times ε in a count with {kind.title()} noise, and "
@@ -288,7 +286,7 @@ LESSON = Lesson(
     guess=Guess(label="Attacker's highest certainty", low=50, high=100, step=1, unit=" %"),
     show=show,
     words=(
-        "Noise hides nothing with certainty. ε limits the change of the **odds** to a factor of e^ε, whatever else "
+        "Noise never hides a fact completely. ε limits the change of the **odds** to a factor of e^ε, whatever else "
         "your neighbour knows. δ allows exceptions. Gaussian noise exceeds the limit slightly, but the definition also "
         "allows publishing records with probability δ. Ten letters of yours change the count by ten, not by one."
     ),
@@ -303,9 +301,9 @@ LESSON = Lesson(
         "**Sources.** C. Dwork and A. Roth, *The Algorithmic Foundations of Differential Privacy*, 2014, chapters 1 "
         "and 2; L. Wasserman and S. Zhou 2010 on hypothesis tests; B. Balle and Y.-X. Wang 2018 for δ(ε) of "
         "Gaussian noise; A. Ganesh 2024 for group privacy under DP-SGD.\n\n"
-        "**Pitfalls.** *ε = 1 means 1 %*: no, ε is not a probability. *A belief of 73 % is the truth*: at ε = 1 three "
-        "of ten answers point to the wrong data set. *δ is the share of people whose records leak*: Gaussian noise "
-        "never publishes a record. With a small probability the odds change by more than the factor e^ε.\n\n"
+        "**Pitfalls.** “ε = 1 means 1 %.” No: ε is not a probability. “A belief of 73 % is the truth.” No: at ε = 1 "
+        "three of ten answers point to the wrong data set. “δ is the share of people whose records leak.” No: Gaussian "
+        "noise never publishes a record. With a small probability the odds change by more than the factor e^ε.\n\n"
         "**Ask the class.** Let each student choose a *Random draw* and bet on *with you* or *without you*. From "
         "which ε on would you not take part?"
     ),

@@ -31,7 +31,7 @@ _DASHES = {"basic": "dot", "renyi": "dash", "pld": "solid"}
 
 
 def show(guess: float | None) -> None:
-    """Show the controls, the headline and the chart. The guess is the mean error of an answer in letters."""
+    """Show the controls, the headline and the chart. The guess is the mean absolute error in letters."""
     view = st.segmented_control(
         "Show", VIEWS, default=VIEWS[0], key="l3_view", bind="query-params", required=True, label_visibility="collapsed"
     )
@@ -103,9 +103,10 @@ def _one(count: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
     lost, far = f"; clipping loses {count.lost:,} more" if count.lost else "", noise.beyond(_FAR)
     return (
-        f"The published count of {truth:,} letters has a mean error of {_number(noise.mean_error)} letters{lost}. An "
-        f"error above {_FAR} letters has a probability of {_percent(far)}. With {other.kind.title()} noise at the same "
-        f"ε this probability is {_percent(other.beyond(_FAR))}."
+        f"The published count of {truth:,} letters has a mean absolute error of {_number(noise.mean_error)} "
+        f"letters{lost}. An error above {_FAR} letters has a probability of {_percent(far)}. With "
+        f"{other.kind.title()} noise at the same ε{' and δ = 1 in a million' if other.kind == 'gaussian' else ''} "
+        f"this probability is {_percent(other.beyond(_FAR))}."
     ), figure
 
 
@@ -145,12 +146,12 @@ def _clipping(
         mode="markers",
         marker={"size": 14, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
     )
-    guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="error, letters")
-    guess_markers.horizontal_line(figure, guess)
+    guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="root-mean-square error, letters")
+    guess_markers.horizontal_line(figure, guess, "your guess (mean absolute error)")
     return (
-        f"With {clip} letters counted per family, the error is about {_number(errors[clip - 1])} letters. The smallest "
-        f"error at ε = {epsilon_text(epsilon)} is {_number(errors[best - 1])}, with {best} per family. A family has up "
-        f"to {per_family.max()} such letters."
+        f"With {clip} letters counted per family, the root-mean-square error is about {_number(errors[clip - 1])} "
+        f"letters. The smallest at ε = {epsilon_text(epsilon)} is {_number(errors[best - 1])}, with {best} per "
+        f"family. A family has up to {per_family.max()} such letters."
     ), figure
 
 
@@ -213,7 +214,7 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
         figure.add_bar(
             x=list(counting_queries.KINDS),
             y=published,
-            name=name,
+            name=f"{name} ± 2 standard deviations of the noise",
             marker={"color": colour, "pattern": {"shape": shape}},
             error_y={"type": "data", "array": [2 * noise.sd] * len(counts), "thickness": 2},
             hovertemplate="%{x}: %{y:.0f}<extra>" + name + "</extra>",
@@ -230,9 +231,9 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
     guess_markers.layout(figure, "l3-table", x="kind of letter (first match counts)", y="letters")
     figure.update_layout(barmode="group")
     return (
-        f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, has a mean error of "
-        f"{_number(once.mean_error)} letters per count. {len(counts)} separate answers that share this ε have a mean "
-        f"error of {_number(apart.mean_error)} letters each."
+        f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, has a mean "
+        f"absolute error of {_number(once.mean_error)} letters per count. {len(counts)} separate answers that share "
+        f"this ε have one of {_number(apart.mean_error)} letters each."
     ), figure
 
 
@@ -251,9 +252,9 @@ LESSON = Lesson(
     question=(
         "An archive counts how many of its 3,468 letters mention a hospital. The privacy guarantee is ε = 1 for each "
         "family, and a family has up to three such letters. The archive adds **just enough noise** for this. What is "
-        "the mean error of the published count, in letters?"
+        "the mean absolute error of the published count, in letters?"
     ),
-    guess=Guess(label="Mean error, letters", low=0, high=100, step=1),
+    guess=Guess(label="Mean absolute error, letters", low=0, high=100, step=1),
     show=show,
     words=(
         "The noise depends on how far *one* family can change the count (the sensitivity), not on the number of "
@@ -270,8 +271,8 @@ LESSON = Lesson(
         "**Sources.** C. Dwork, F. McSherry, K. Nissim, A. Smith 2006 (Laplace); B. Balle and Y.-X. Wang 2018 (the "
         "smallest Gaussian noise); I. Mironov 2017 (Rényi); dp_accounting (privacy loss distributions). The letters "
         "are those of the corpus *Letters and notes (synthetic)* that name a person. A letter belongs to the family of "
-        "the first person that it names.\n\n**Pitfalls.** *More data, more noise*: no, the noise stays the same and "
-        "the count grows. *Clipping is a detail*: no. To see its effect, count the letters that name a person, with "
+        "the first person that it names.\n\n**Pitfalls.** “More data, more noise.” No: the noise stays the same and "
+        "the count grows. “Clipping is a detail.” No. To see its effect, count the letters that name a person, with "
         "one letter per family. The number of letters that clipping loses is itself private: an archive would not "
         "publish it. Noise sampled in floating point has known weaknesses (Mironov 2012).\n\n**Ask the class.** Who "
         "should choose the budget, and who notices when it is spent?"

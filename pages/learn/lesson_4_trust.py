@@ -53,9 +53,9 @@ def answer(survey: Survey) -> str:
     """Return a comparison of the errors in a sentence."""
     curator, alone = (_BY_NAME[name].error(survey) for name in ("curator", "response"))
     return (
-        f"With {survey.people:,} respondents at ε = {epsilon_text(survey.epsilon)}, the error of a trusted curator is "
-        f"{_points(curator)}. Randomised response has an error of {_points(alone)}: {alone / curator:.3g} times as "
-        "large."
+        f"With {survey.people:,} respondents at ε = {epsilon_text(survey.epsilon)}, the root-mean-square error of a "
+        f"trusted curator is {_points(curator)}. Randomised response has an error of {_points(alone)}: "
+        f"{alone / curator:.3g} times as large."
     )
 
 
@@ -82,7 +82,7 @@ def _errors(survey: Survey, guess: float | None) -> go.Figure:
             marker={"size": 12, "color": colour, "line": {"width": 2, "color": "white"}},
             hovertemplate=f"{_SURVEYS} surveys: %{{y:.3g}} points<extra>" + way.title + "</extra>",
         )
-    guess_markers.layout(figure, "l4-errors", x="respondents", y="error, percentage points")
+    guess_markers.layout(figure, "l4-errors", x="respondents", y="root-mean-square error, percentage points")
     figure.update_xaxes(type="log", tickvals=[10, 100, 1000, 10_000, 100_000, 1_000_000], tickformat=",d")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(1e-6, 1e4), tickformat="~g")
     if guess is not None:
@@ -143,8 +143,8 @@ LESSON = Lesson(
         "respondent adds a small share of the noise, and the server sees only the sum."
     ),
     simplifies=(
-        "*Global privacy* (noise by a curator) *is more accurate*: true, and the difference depends on the number of "
-        "participants. *Local privacy needs no trust*: true for the answers, but you must trust the app that flips "
+        "“Global privacy (noise by a curator) is more accurate.” True, and the difference depends on the number of "
+        "participants. “Local privacy needs no trust.” True for the answers, but you must trust the app that flips "
         "your coin. There are models between the two: secure aggregation and shuffling."
     ),
     note=(
@@ -152,7 +152,7 @@ LESSON = Lesson(
         "Bonawitz et al. 2017 (secure aggregation); S. Truex et al. 2019 (shares of noise). Secure "
         "aggregation uses Gaussian noise and δ = 1 in a million. With few respondents its error may exceed the "
         "curator's for this reason alone.\n\n"
-        "**Pitfalls.** *False answers are worthless*: they average out, since their expected share is known. An "
+        "**Pitfalls.** “False answers are worthless.” No: they average out, since their expected share is known. An "
         "estimate may lie below 0 % or above 100 %: that is not a mistake, and limiting it to this range adds an "
         "error.\n\n**Ask the class.** Try it with two coins per student and a question that no one would answer aloud. "
         "How many respondents would the class need?"

@@ -202,15 +202,15 @@ LESSON = Lesson(
     show=show,
     words=(
         "In the first layer, the gradient is a weighted sum of the vectors of the sentences' words, and of no others. "
-        "Clipping and more steps change its factors, not its words. Noise hides them; a sum over very many "
-        "words makes recovery harder. Only devices that charge on Wi-Fi train. Others reveal nothing, but get a model "
-        "trained for others."
+        "Clipping and more steps change its factors, not its words. Noise hides them; a sum over very many words "
+        "makes recovery harder. Only devices charging on Wi-Fi take part. Other devices reveal nothing, but get a "
+        "model trained on other people's sentences."
     ),
     simplifies=(
-        "*Federated learning works without breaking privacy, since data never leave the device*: that is data "
+        "“Federated learning works without breaking privacy, since data never leave the device.” That is data "
         "minimisation, not a guarantee. The update is computed from the data, and here it reveals every word that is "
-        "in a public dictionary. Noise and secure aggregation can hide them, and federated learning can use both. *99 "
-        "% recovered* was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the "
+        "in a public dictionary. Noise and secure aggregation can hide them, and federated learning can use both. “99 "
+        "% recovered” was a claim about people with eight known film ratings (lesson 1). Here it is 100 % of the "
         "words, by linear algebra, but without their order. Words that share a vector are recovered as a group. With σ "
         "near 1 this attack recovers nothing. That does not prove that every attack fails; ε bounds every attack."
     ),
@@ -221,7 +221,7 @@ LESSON = Lesson(
         "M. G. Arivazhagan et al. 2019 (*FedPer*). The engine’s own training code computes updates and "
         "rounds, on the built-in corpus. Charging and Wi-Fi times are simulated. Where the linear system has no exact "
         "solution, the server sets its threshold with sentences of its own.\n\n"
-        "**Pitfalls.** *σ = 0.01 hides the words, so it is private*: other attacks need less information, and "
+        "**Pitfalls.** “σ = 0.01 hides the words, so it is private.” No: other attacks need less information, and "
         "σ = 0.01 has no useful ε. Secure aggregation over few clients, or over fake clients, hides nothing. A "
         "private head helps only if owners want different tags, and never helps a device that takes no part. Words in "
         "no public dictionary cannot be distinguished: they all have the zero vector.\n\n"

@@ -136,9 +136,9 @@ LESSON = Lesson(
         "three. More weights add noise; larger batches add signal."
     ),
     simplifies=(
-        "A primer may say: *noise is added to the data*. DP-SGD does not change the sentences. It adds noise to the "
-        "sum of their gradients, once per step. The size of the noise depends on C and σ, not on the batch size. And "
-        "*ε determines the noise* only together with the number of steps and the sampling rate."
+        "A primer may say: “Noise is added to the data.” But DP-SGD does not change the sentences. It adds noise to "
+        "the sum of their gradients, once per step. The size of the noise depends on C and σ, not on the batch size. "
+        "And *ε determines the noise* only together with the number of steps and the sampling rate."
     ),
     note=(
         "**Sources.** M. Abadi et al. 2016, *Deep Learning with Differential Privacy*, algorithm 1; N. Ponomareva et "
@@ -146,8 +146,8 @@ LESSON = Lesson(
         "accounting: a fast upper bound, larger than the ε of other pages). The NER tagger is the paper's (A. Jana "
         "and C. Biemann 2021), with its initial weights or after steps without noise; the sentences are those of the "
         "corpus *Letters and notes (synthetic)*.\n\n"
-        "**Pitfalls.** *A smaller C means less noise*: the signal shrinks too, as long as all gradients are longer "
-        "than C. *The ratio of one step predicts the quality of the tagger*: no. In the first step the gradients "
+        "**Pitfalls.** “A smaller C means less noise.” The signal shrinks too, as long as all gradients are longer "
+        "than C. “The ratio of one step predicts the quality of the tagger.” No. In the first step the gradients "
         "point in similar directions, later they do not: set *Steps before this one* to 100. The lengths shown without "
         "noise are private too: no real release shows them. A passed noise check is no proof: it cannot detect that "
         "an attacker knows the key of the noise, nor a fault in a sum that it did not measure.\n\n"

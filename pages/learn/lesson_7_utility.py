@@ -157,14 +157,14 @@ LESSON = Lesson(
     guess=Guess(label="Entities found at ε = 1, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "At each ε both curves have the same guarantee. The recommended settings use public knowledge, few weights and "
-        "large batches. The paper's settings train an LSTM on private sentences, with public word vectors. Which ε "
-        "would you accept if ten sentences were yours?"
+        "At each ε both curves have the same guarantee. The recommended settings use public knowledge, few weights "
+        "and large batches. The paper's settings train an LSTM on public word vectors. Which ε would you accept if "
+        "ten sentences were yours?"
     ),
     simplifies=(
-        "*Accuracy has a fixed price in ε*: it does not. At the same ε and with the same private data, the training "
-        "method changes the number of entities found by a factor of two. Nor does the guarantee say that "
-        "*nothing will happen to you*: facts that a tagger learns about everyone also hold for you, whether you took "
+        "“Accuracy has a fixed price in ε.” No. At the same ε and with the same private sentences, the training method "
+        "changes the number of entities found by a factor of two. Nor does the guarantee say that "
+        "“nothing will happen to you”: facts that a tagger learns about everyone also hold for you, whether you took "
         "part or not."
     ),
     note=(

@@ -59,7 +59,7 @@ def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float
     if guess is not None:
         share = guess * step.signal / len(norms)
         guess_markers.horizontal_line(
-            figure, min(share, 0.97 * top), f"your guess: noise {share:.3g} long per sentence" + _beyond(share, top)
+            figure, min(share, 0.97 * top), f"your guess: noise of length {share:.3g} per sentence{_beyond(share, top)}"
         )
     headline = (
         f"The batch has {len(norms):,} sentences. C = {clip:g} shortens {step.clipped:,} of their gradients and "
@@ -73,8 +73,8 @@ def batch(step: Step, price: Price, words: Sequence[Sequence[str]], guess: float
 
 
 def _beyond(value: float, top: float) -> str:
-    """Return an arrow if the value is above the top of the chart."""
-    return " ↑" if value > top else ""
+    """Return a note if the value is above the top of the chart."""
+    return " (above the chart)" if value > top else ""
 
 
 def sum_and_noise(step: Step, price: Price, guess: float | None) -> View:
@@ -127,8 +127,8 @@ def sum_and_noise(step: Step, price: Price, guess: float | None) -> View:
     rate = TrainingConfig().learning_rate
     caption = (
         f"Arrows are to scale. Lengths are L2 norms over all {step.size:,} weights. The update (dashed arrow × "
-        f"learning rate {rate:g} ÷ batch size {step.setting.batch_size:,}) has a length of {_length(step.moved)}, the "
-        f"weights {_length(step.weights)}."
+        f"learning rate {rate:g} ÷ batch size {step.setting.batch_size:,}) has length {_length(step.moved)}; all "
+        f"weights together have length {_length(step.weights)}."
     )
     return headline, figure, caption
 
@@ -174,7 +174,9 @@ def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None
         marker={"size": 15, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
         hovertemplate=f"ε ≤ %{{x:.3g}}, noise %{{y:.3g}} × the sum<extra>σ = {now.noise_multiplier:g}, yours</extra>",
     )
-    guess_markers.layout(figure, "l6-larger", x="ε, at most (δ = 1e-5)", y="noise ÷ sum, per step")
+    guess_markers.layout(figure, "l6-larger", x="ε, at most (δ = 1e-5)", y="noise ÷ sum, per step", height=470)
+    below = {"y": -0.2, "yanchor": "top"}  # a second row above the chart would be under its buttons
+    figure.update_layout(margin={"t": 40, "b": 130}, legend=below)
     prices_shown = [price for prices in curves.values() for price in (*prices, now)]
     _log(figure.update_xaxes, [price.epsilon for price in prices_shown])
     _log(figure.update_yaxes, [price.times for price in prices_shown] + ([guess] if guess else []))
@@ -229,9 +231,9 @@ def _all_steps_caption(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     ratios = [np.sqrt(price.steps) / price.times for price in (now, best)]
     factor = round(best.steps * best.batch_size / (now.steps * now.batch_size))
     return (
-        "Each point is one σ. If all steps had the same direction, their signal-to-noise ratio would be "
-        f"{ratios[0]:.2g} with your choice and {ratios[1]:.2g} with larger batches, "
-        f"{f'with {factor} times the' if factor > 1 else 'with no more'} sentences read."
+        "Each point is one σ. If all steps had the same direction, the total signal-to-noise ratio would be "
+        f"{ratios[0]:.2g} for your choice and {ratios[1]:.2g} for batches of {best.batch_size:,} "
+        f"({f'{factor} times the' if factor > 1 else 'no more'} sentences)."
     )
 
 

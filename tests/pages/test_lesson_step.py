@@ -149,10 +149,10 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
     best = min(y for curve in curves for x, y in zip(curve.x, curve.y, strict=True) if x <= epsilon)
     assert best < now
     assert f"reduce this ratio to {best:.0f} times." in heading(page)
-    assert "with 32 times the sentences" in page.caption[0].value
+    assert "32 times the sentences" in page.caption[0].value
     page.segmented_control(key="l6_same").set_value("sentences").run()
     assert "in 31 steps" in heading(page)
-    assert "with no more sentences" in page.caption[0].value
+    assert "no more sentences" in page.caption[0].value
     page.select_slider(key="l6_batch").set_value(1024).run()
     assert "No larger batch here has less noise" in heading(page)
 

@@ -150,7 +150,7 @@ class _Verdict:
         if number:
             faults.append(
                 f"At step {first + 1:,.0f} the noise on the weights had {100 * spread:.1f} % of the planned standard "
-                f"deviation (steps like this: {number:,.0f})."
+                f"deviation (steps with this fault: {number:,.0f})."
             )
         squares, steps = self.state["spreads"]
         if steps and not self._within(squares, steps):
@@ -229,13 +229,13 @@ class _Verdict:
         if number:
             faults.append(
                 f"At step {step + 1:,.0f} the noise on the weight {weight + 1:,.0f} differs by {difference:+.2g} "
-                f"standard deviations from the draw of its key (steps like this: {number:,.0f})."
+                f"standard deviations from the draw of its key (steps with this fault: {number:,.0f})."
             )
         number, step, sentence, inside = state["misdrawn"].tolist()
         if number:
             faults.append(
                 f"At step {step + 1:,} the sample {'contains' if inside else 'lacks'} {self.watch.unit} "
-                f"{sentence + 1:,}, against the draw of its key (steps like this: {number:,})."
+                f"{sentence + 1:,}, against the draw of its key (steps with this fault: {number:,})."
             )
         step, before = state["reused"].tolist()
         if step >= 0:
@@ -261,7 +261,7 @@ class _Verdict:
             return []
         return [
             f"Before step {step + 1:,.0f} weights or the optimiser's moments had changed outside of an update "
-            f"(steps like this: {number:,.0f})."
+            f"(steps with this fault: {number:,.0f})."
         ]
 
     def _sum_faults(self) -> list[str]:
