@@ -35,7 +35,7 @@ def privacy_cost() -> list[Row]:
     plain, private = by_name["not private"], by_name["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
-    f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = {epsilon_text(private.epsilon)}"
+    f1 = f"F1 {plain.entity.f1.text} without noise, {private.entity.f1.text} at ε = {epsilon_text(private.epsilon)}"
     return [("BiLSTM-CRF at the paper settings, σ = 1", f1, private.seeds_text, _results("open-questions"))]
 
 
@@ -60,7 +60,7 @@ def recommended() -> list[Row]:
     private, plain = (over_seeds(config, app.queries.find) for config in configs)
     if not private.entity or not plain.entity:
         return []
-    f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = 1"
+    f1 = f"F1 {plain.entity.f1.text} without noise, {private.entity.f1.text} at ε = 1"
     return [("Recommended settings", f1, private.seeds_text, _results("ladder"))]
 
 

@@ -14,6 +14,7 @@ from engine.corpus import CorpusHandle, shared_sentences
 from engine.corpus.files import base_name_and_split, own_files
 from engine.errors import CorpusError
 from engine.privacy.budget import BudgetState
+from engine.reports.labels import corpus_title
 from engine.service.context import ServiceContext
 
 
@@ -38,13 +39,13 @@ def shared_text(account: Account) -> str:
     """Return why a run draws on a budget of another corpus; empty for its own."""
     if not account.shared_by:
         return ""
-    return f"{account.shared_by} shares {account.shared:,} sentences with {account.name}. "
+    return f"{corpus_title(account.shared_by)} shares {account.shared:,} sentences with {corpus_title(account.name)}. "
 
 
 def sharing_text(accounts: Iterable[Account]) -> str:
     """Return the other budgets that runs on a corpus draw on, in sentences; empty without any."""
     return " ".join(
-        f"Its runs draw on the budget of {account.name} too: {account.shared:,} sentences are in both."
+        f"Its runs draw on the budget of {corpus_title(account.name)} too: {account.shared:,} sentences are in both."
         for account in accounts
     )
 

@@ -189,7 +189,7 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
 
 
 def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
-    """Draw F1 of each entity type as bars; a line marks the run without privacy."""
+    """Draw F1 of each entity type as bars; a line marks the run without noise."""
     names = [f"{score.name} ({score.names:,})" for score in types]
     figure = go.Figure(
         go.Bar(
@@ -217,9 +217,9 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
                 y=[name for name, _ in references],
                 x=[value for _, value in references],
                 mode="markers",
-                name="without privacy",
+                name="without noise",
                 marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": palette.NOT_PRIVATE}},
-                hovertemplate="without privacy: F1 %{x:.3f}<extra></extra>",
+                hovertemplate="without noise: F1 %{x:.3f}<extra></extra>",
             )
         )
     figure.update_layout(

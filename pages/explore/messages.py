@@ -73,7 +73,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     privacy = last.privacy
     if last.noise_check and last.noise_check.failed:
         return f"Not private: the noise check failed. Recall {percent(test.recall)}, F1\u00a0{f1_text(test)}."
-    start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
+    start = "Without noise" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
     if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but the features' training had none
         start = "Not private, although noise was added"
     if not (seeds.recall.mean if seeds else test.recall):
@@ -86,7 +86,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     else:
         text = f"{start}: recall {percent(test.recall)}, precision {percent(test.precision)}, F1\u00a0{f1_text(test)}."
     if reference and not math.isinf(privacy.epsilon):
-        text += f" Without privacy: F1\u00a0{reference.f1:.2f}."
+        text += f" Without noise: F1\u00a0{reference.f1:.2f}."
     return text
 
 
@@ -97,7 +97,7 @@ def _running(run: Run) -> str:
     last = run.records[-1]
     if last.noise_check and last.noise_check.failed:
         return f"Training, and not private: the noise check failed. F1 {last.scores.f1:.2f} so far."
-    spent = "without privacy" if math.isinf(last.privacy.epsilon) else f"{cost(last.privacy)} spent"
+    spent = "without noise" if math.isinf(last.privacy.epsilon) else f"{cost(last.privacy)} spent"
     if last.scores.recall == 0:
         return f"Training, {spent}: no correct entity yet."
     share = percent(last.scores.recall)

@@ -343,7 +343,7 @@ def test_landing_page_shows_the_published_run(page):
     run, test = published_run(SimulationConfig()), page()
     text = texts(test.markdown)
     assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in text
-    assert "Without privacy: F1 0.50" in text
+    assert "Without noise: F1 0.50" in text
     day = datetime.fromisoformat(run.provenance.created)
     assert f"Published result of {day.day} {day:%B %Y}" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)

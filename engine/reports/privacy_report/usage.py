@@ -27,7 +27,7 @@ def utility(evidence: Evidence) -> Section:
     test = evidence.test
     head = f"On the test set: F1 {f1_text(test)}, precision {test.precision:.3f}, recall {test.recall:.3f}."
     if evidence.reference and evidence.run.config.privacy.private:
-        head += f" Without privacy: F1 {evidence.reference.f1:.2f}."
+        head += f" Without noise: F1 {evidence.reference.f1:.2f}."
     blocks: list[Block] = [Paragraph(head)]
     if evidence.seeds:
         spread = evidence.seeds

@@ -158,13 +158,13 @@ class TestSharedSentences:
         app.budgets.set_total(first, 30.0)
         (account,) = app.budgets.accounts.sharing(other)
         assert (account.name, account.shared, account.shared_by) == (first, 60, other)
-        assert "my-two shares 60 sentences with my-one" in app.budgets.preview(replace(SHORT, corpus=other)).text
+        assert "two shares 60 sentences with one" in app.budgets.preview(replace(SHORT, corpus=other)).text
         app.runs.submit(replace(SHORT, corpus=other))
         (charge,) = app.budgets.state(first).bookings
         assert charge.what.endswith(", on my-two")
         assert app.budgets.state(other).budget is None
         loud = replace(SHORT, corpus=other, privacy=PrivacyConfig(noise_multiplier=0.3))
-        with pytest.raises(BudgetExceeded, match="my-two shares 60 sentences with my-one"):
+        with pytest.raises(BudgetExceeded, match="two shares 60 sentences with one"):
             app.runs.submit(loud)
         for each in (other, f"{other}@3", f"synthetic + {other}"):
             plain = replace(SHORT, corpus=each, privacy=PrivacyConfig(noise_multiplier=0.0))
@@ -371,7 +371,7 @@ def test_preview_states_the_charge(app):
     assert app.budgets.preview(CONFIG).text == ""
     app.budgets.set_total("synthetic", 2.0)
     effect = app.budgets.preview(CONFIG)
-    assert all(part in effect.text for part in ("budget of synthetic", " 0% is spent."))
+    assert all(part in effect.text for part in ("budget of Letters and notes", " 0% is spent so far."))
     assert effect.unprotected == ()
     loud = app.budgets.preview(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
     assert "more than ten times" in loud.text
