@@ -233,7 +233,7 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
     return (
         f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, has a mean "
         f"absolute error of {_number(once.mean_error)} letters per count. {len(counts)} separate answers that share "
-        f"this ε have one of {_number(apart.mean_error)} letters each."
+        f"this ε have an error of {_number(apart.mean_error)} letters each."
     ), figure
 
 

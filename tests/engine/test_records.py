@@ -200,7 +200,7 @@ def test_streams_depend_on_name_and_keys_only():
 def test_faults_of_system_noise_quote_no_private_value():
     """A fault can name a sampled sentence, the norm of its gradient, or the noise along the sum."""
     faults = (
-        "At step 3 the sample lacks sentence 1,017, against the draw of its key (steps like this: 2).",
+        "At step 3 the sample lacks sentence 1,017, against the draw of its key (steps with this fault: 2).",
         "A sentence contributed a gradient of norm 3.141, longer than the clip norm 1.5.",
         "At step 12 the noise lies +11.25 standard deviations along the clipped sum.",
         "Of 12,800 draws of noise 91 lie beyond 4.5 standard deviations, where 0 are expected.",
