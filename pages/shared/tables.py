@@ -15,20 +15,20 @@ number = st.column_config.NumberColumn
 INTERVAL_COLUMN = st.column_config.TextColumn(
     "95 % CI", help="95 % confidence interval of F1 over test sentences, for one model of this configuration."
 )
-REPORT_COLUMN = st.column_config.LinkColumn(display_text="Report", width=75)
+REPORT_COLUMN = st.column_config.LinkColumn(display_text="Report", width=65)
 LEDGER_COLUMN = st.column_config.LinkColumn("assumptions", display_text="Assumptions", width=110)
 _USUAL = {
     "F1": number("F1, entity-level", format="%.3f"),
     "± sd": number(
-        format="%.3f", width=75, help="Standard deviation of F1 over seeds, which estimates the seed variance."
+        format="%.3f", width=65, help="Standard deviation of F1 over seeds, which estimates the seed variance."
     ),
     INTERVAL: INTERVAL_COLUMN,
     "difference": number(format="%.3f"),
-    "σ": number(format="%g", width=65),
-    "seconds": number(format="%.0f", width=85),
+    "σ": number(format="%g", width=55),
+    "seconds": number(format="%.0f", width=75),
     "report": REPORT_COLUMN,
     "ε rests on": LEDGER_COLUMN,
-    "run": st.column_config.LinkColumn("run", display_text="Explore", width=80),
+    "run": st.column_config.LinkColumn("run", display_text="Explore", width=70),
 }
 
 
