@@ -20,6 +20,7 @@ from engine.records import PrivacySpent
 from engine.records.assumption_texts import (
     APART,
     DISJOINT,
+    DRAWN_PIECES,
     EVERY_CLIENT,
     INDEPENDENT,
     JOINED,
@@ -51,7 +52,8 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
     disjoint = DISJOINT if plan.moves_sentences else INDEPENDENT
     if plan.platforms:
         disjoint = APART.format(number=f"{plan.in_common:,}")
-    extra = (disjoint, PIECES) if len(plan.parts) > len(plan.shards) else (disjoint,)
+    pieces = PIECES if plan.moves_sentences or plan.platforms else DRAWN_PIECES
+    extra = (disjoint, pieces) if len(plan.parts) > len(plan.shards) else (disjoint,)
     poisson = [loss.poisson_epsilon for loss in losses if loss.poisson_epsilon is not None]
     return replace(
         privacy,

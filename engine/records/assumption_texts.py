@@ -45,27 +45,31 @@ DISJOINT = (
     "its rounds."
 )
 INDEPENDENT = (
-    "Each sentence belongs to one client, drawn independently of all other sentences; ε is that of the worst-case "
-    "client, over all its rounds."
+    "Each sentence belongs to one client, drawn independently of all other sentences. The number of sentences of each "
+    "client and phase is public; ε is that of the worst-case client, over all its rounds."
 )
 APART = (
     "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
-    "punctuation, were left out. All copies of a sentence count as one. Silos compare checksums to find them; ε is "
-    "that of the worst-case silo."
+    "punctuation, were left out. Silos compare checksums to find them. Which sentences silos share is fixed, and ε "
+    "does not protect it; ε is that of the worst-case silo."
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
+DRAWN_PIECES = "Each sentence is in one piece of its client only, drawn independently of all other sentences."
 JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
 JOINED_WITHHELD = (
     "Each client joins each round at random, and the participants must stay secret. The records of this run do not "
     "name them."
 )
 EVERY_CLIENT = "Every client takes part in every round."
-OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
+OWN_PARTS = (
+    "Each client (silo) keeps the private head for its tags; the content of that head is not protected. Which "
+    "sentences silos share, and therefore leave out, is fixed and not protected either."
+)
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 DECLARED_TYPES = "The corpus declares its entity types, so they do not depend on its sentences."
 UNDECLARED_TYPES = (
-    "The corpus does not declare its entity types. They were read from the sentences and are in the model, and ε does "
-    "not cover them."
+    "The corpus does not declare its entity types. They were read from the sentences and are in the model; the "
+    "encoding of the file was guessed from all sentences. ε covers neither."
 )
 _WITHOUT_TYPES = {text: text.replace("tag names, ", "") for text in (PUBLIC, PUBLIC_CLIENTS)}
 
@@ -109,6 +113,9 @@ _EARLIER = {
     "it.": PIECES,
     "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it.": JOINED,
     "Each platform keeps the parts that belong to its tags; what it learned in them is not protected.": OWN_PARTS,
+    "Each client (silo) keeps the private head for its tags; the content of that head is not protected.": OWN_PARTS,
+    "The corpus does not declare its entity types. They were read from the sentences and are in the model, and ε does "
+    "not cover them.": UNDECLARED_TYPES,
     "The server sees each client's update before the noise is added, and must keep it to itself.": DP_FEDAVG.trusted,
     "Each client adds the noise to its own update before it leaves: nobody else need be trusted.": LOCAL.trusted,
     "Each client adds its share of the noise, and masks hide its update: the server learns the sum alone, as long as "

@@ -127,7 +127,9 @@ class Run:
     def __post_init__(self) -> None:
         # Records of versions without declarations state that all tag names are public; for own corpora this is unknown.
         if self.records and has_own_corpus(self.config.corpus):
-            records = tuple(record.with_own_types(declared=False) for record in self.records)
+            stated = [(record, record.with_own_types(declared=False)) for record in self.records]
+            # Those versions name add-or-remove adjacency for files that the program splits, too.
+            records = tuple(new.with_moved_sentences() if new != record else new for record, new in stated)
             object.__setattr__(self, "records", records)
         # Records up to version 0.7.0 name add-or-remove adjacency for a share of fixed size too.
         fixed_share = self.config.data_fraction < 1 and self.config.moves_sentences

@@ -80,7 +80,7 @@ def _without_texts(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str,
     spent: dict[str, Any] = {
         name: _six_digits(getattr(privacy, name)) for name in ("epsilon", "rdp_epsilon", "poisson_epsilon")
     }
-    return {"privacy": replace(privacy, assumptions=(), **spent), "noise_check": check}
+    return {"privacy": replace(privacy, neighbouring="", assumptions=(), **spent), "noise_check": check}
 
 
 def _six_digits(epsilon: float | None) -> float | None:

@@ -1,7 +1,7 @@
 """Preview of a run: its planned ε, the data of each client, and the estimated duration."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,7 +80,10 @@ def preview(
         done: Finished runs of this store, for the estimate.
     """
     sentences, published = sum(map(len, plan.shards)), list(published)
-    privacy = _known_privacy(config, sentences, published) or privacy_spent(plan, plan.steps, len(plan.rounds))
+    known = _known_privacy(config, sentences, published)
+    # A corpus of the same size may be split otherwise.
+    privacy = replace(known, neighbouring=plan.neighbours) if known else None
+    privacy = privacy or privacy_spent(plan, plan.steps, len(plan.rounds))
     privacy = apply_contamination(privacy, shared)
     if has_own_corpus(config.corpus):
         privacy = privacy.with_own_types(declared=declared)

@@ -222,9 +222,9 @@ def _clients(evidence: Evidence) -> list[Assumption]:
         why = "The private layers of each client were trained without noise. A complete model of a client has ε = ∞."
         assumptions.append(Assumption("Only the shared layers are released", Held.NOT, why))
     if not config.privacy.kind.client_level and config.federation.clients > 1:
-        why = next((text for text in evidence.privacy.assumptions if text.startswith("Each sentence is")), "")
-        why = why or "The program partitions the sentences in this way."
-        assumptions.append(Assumption("No two clients hold the same sentence", Held.CLAIMED, why))
+        texts = [text for text in evidence.privacy.assumptions if text.startswith("Each sentence")]
+        why = texts[0] if texts else "The program partitions the sentences in this way."
+        assumptions.append(Assumption("Each sentence is used by one client only", Held.CLAIMED, why))
     return assumptions
 
 

@@ -82,8 +82,10 @@ def test_single_shards_and_runs_without_noise_do_not_assume_disjoint_shards() ->
 
 
 def test_several_parts_of_a_client_are_an_assumption() -> None:
-    assert assumption_texts.PIECES in privacy_spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
-    assert assumption_texts.PIECES not in privacy_spent(federation([PART, PART]), 100, 1).assumptions
+    plan = federation([PART, PART, PART, PART], clients=2)
+    assert assumption_texts.DRAWN_PIECES in privacy_spent(plan, 200, 1).assumptions
+    assert assumption_texts.PIECES in privacy_spent(replace(plan, moves_sentences=True), 200, 1).assumptions
+    assert "piece" not in "".join(privacy_spent(federation([PART, PART]), 100, 1).assumptions)
 
 
 def test_shuffled_parts_report_the_maximum_of_each_epsilon() -> None:
