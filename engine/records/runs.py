@@ -131,11 +131,6 @@ class Run:
             # Those versions name add-or-remove adjacency for files that the program splits, too.
             records = tuple(new.with_moved_sentences() if new != record else new for record, new in stated)
             object.__setattr__(self, "records", records)
-        # Records up to version 0.7.0 name add-or-remove adjacency for a share of fixed size too.
-        fixed_share = self.config.data_fraction < 1 and self.config.moves_sentences
-        if self.records and fixed_share and self.config.privacy.private:
-            records = tuple(record.with_moved_sentences() for record in self.records)
-            object.__setattr__(self, "records", records)
 
     @property
     def final(self) -> RoundRecord | None:

@@ -3,8 +3,7 @@
 A corpus is known by its content, so that a copy under another name, or another split, gets no second budget. A run is
 charged in full when it is submitted, before its first step, and settled at its actual cost when it ends. Runs with the
 same noise (resumed, or rerun with the same seed) are charged once. With noise from the operating system, each
-submission is charged, since its noise may be new. A run without a guarantee for the unit of a budget is refused unless
-the user accepts it as an unprotected access; the total then no longer holds.
+submission is charged. A run without a guarantee is refused unless the user accepts an unprotected access.
 """
 
 import functools

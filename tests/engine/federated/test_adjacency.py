@@ -10,9 +10,8 @@ from engine.config import PARTITIONS, SimulationConfig, run_id
 from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, ZERO_OUT
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import federated_plan, plan_of, seeded_secrets
-from engine.records import PrivacySpent, Run, RunState, RunStatus
+from engine.records import PrivacySpent
 from engine.settings import Settings
-from tests.engine.factories import record
 
 SENTENCE = "Ada\tB-PER\nspoke\tO\n\n"
 ADD_OR_REMOVE = DP_SGD.neighbours
@@ -114,15 +113,6 @@ def test_records_of_independent_clients_keep_their_adjacency(settings: Settings)
     plan = plan_of(made, corpora.of_run(made, settings))
     spent = privacy_spent(plan, plan.steps, 1)
     assert PrivacySpent.from_dict(spent.to_dict()) == spent
-
-
-def test_earlier_runs_on_a_fixed_share_state_zero_out_adjacency() -> None:
-    def adjacency(made: SimulationConfig) -> str:
-        status = RunStatus(run_id="0", state=RunState.DONE)
-        return Run(run_id="0", config=made, status=status, records=(record(0),)).records[0].privacy.neighbouring
-
-    assert adjacency(config(partition="random")) == ZERO_OUT
-    assert adjacency(config()) == adjacency(config(partition="random", data_fraction=1.0)) == ADD_OR_REMOVE
 
 
 def test_sizes_of_independent_clients_are_those_of_the_plan(settings: Settings) -> None:
