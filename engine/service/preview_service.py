@@ -2,10 +2,12 @@
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.config import SimulationConfig, with_noise
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.federated.plan import FederatedPlan, plan_of
 from engine.records import RoundRecord, RunKind, RunState
@@ -120,7 +122,10 @@ class PreviewService:
             if run.provenance and self._queries.corpus(run.config).checksum == run.provenance.corpus_checksum:
                 longest = self.longest_document(run.config.corpus)
                 return accounting.training(run.config, self.plan(run.config), longest)
-        return Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
+        training = Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
+        # Without the corpus, only the record knows whether this program split it.
+        moved = last is not None and last.privacy.neighbouring == ZERO_OUT
+        return replace(training, moves_sentences=moved or training.moves_sentences)
 
     def longest_document(self, name: str) -> int | None:
         """Return the number of sentences in the longest training document; None without documents or corpus.
