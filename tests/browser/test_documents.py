@@ -86,7 +86,7 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
 
 
-@pytest.mark.repeats(area="pages", after=1)
+@pytest.mark.repeats(area="pages")
 @pytest.mark.browser
 @pytest.mark.parametrize("tutorial", screenshots.TUTORIALS)
 def test_every_step_of_a_tutorial_can_be_done(page, dashboard, tutorial):

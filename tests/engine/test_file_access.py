@@ -92,7 +92,7 @@ def test_command_line_writes_for_its_owner_only(tmp_path, published_index):
     shutil.copy(published_index, home)
     (home / "old").touch(0o644)
     command = 'umask 0 && exec "$0" -m engine budget set synthetic --epsilon 1'
-    variables = os.environ | {"EPSILON_HOME": str(home), "EPSILON_STORE_URL": "", "EPSILON_DATA_DIR": ""}
+    variables = os.environ | {"EPSILON_HOME": str(home), "EPSILON_STORE_URL": "", "EPSILON_DATA_DIR": str(tmp_path)}
     made = subprocess.run(
         ["sh", "-c", command, sys.executable], cwd=REPOSITORY, env=variables, capture_output=True, text=True
     )

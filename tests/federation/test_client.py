@@ -82,6 +82,7 @@ def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):
         np.testing.assert_allclose(server.weights, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.repeats(area="processes")
 def test_own_data_gives_the_update_of_the_same_corpus_shard(tmp_path, settings):
     fields = {"data_fraction": 1.0, "epochs": 0.2}
     config = agreement(tmp_path, **fields).config
@@ -97,6 +98,7 @@ def test_own_data_gives_the_update_of_the_same_corpus_shard(tmp_path, settings):
     np.testing.assert_array_equal(of_file.update, of_shard.update)
 
 
+@pytest.mark.repeats(area="processes")
 def test_system_noise_on_own_data_has_the_planned_epsilon(tmp_path, settings):
     fields = {"data_fraction": 1.0, "epochs": 0.2, "noise_source": "system"}
     config = agreement(tmp_path, **fields).config

@@ -235,6 +235,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.repeats(area="processes")
 def test_server_gets_no_reason_of_a_failure(python):
     """Flower sends the text of an exception to the server; the client's log has its cause too."""
     made = subprocess.run([python, "-c", FAILURE], cwd=ROOT, capture_output=True, text=True, check=True).stdout

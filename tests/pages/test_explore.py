@@ -95,6 +95,7 @@ def test_overlap_of_corpus_and_features_shows_a_warning(page, published_settings
     assert not page(features="shapes").warning
 
 
+@pytest.mark.repeats(area="pages")
 def test_link_to_silos_shows_a_row_for_each(page, trained_settings, tmp_path):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore
@@ -272,6 +273,7 @@ class TestSeveralSeeds:
             compute(app.queries.identity(config), settings, "here")
         return [app.queries.find(config).final.test for config in configs]
 
+    @pytest.mark.repeats(area="pages")
     def test_progress_and_mean_of_several_seeds(self, queued, trained_settings):
         test, configs = queued
         assert "Queued (position 1)." in texts(test.markdown)

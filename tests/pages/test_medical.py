@@ -142,6 +142,7 @@ def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(
     assert downloaded == list(fedner_2020.PLATFORMS)
 
 
+@pytest.mark.repeats(area="pages")
 def test_chosen_settings_start_a_federated_run_and_a_run_alone(
     open_page, settings: Settings, data_dir, monkeypatch: pytest.MonkeyPatch
 ) -> None:

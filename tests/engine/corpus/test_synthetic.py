@@ -67,6 +67,7 @@ def test_words_are_ambiguous_between_entity_types(corpus):
     assert sum(len(kinds) >= 2 for kinds in tags.values()) > 200
 
 
+@pytest.mark.repeats
 def test_context_baseline_beats_majority_baseline(corpus):
     gold = [sentence.tags for sentence in corpus.test]
     without = score(gold, majority(corpus.train, corpus.test)).f1

@@ -4,12 +4,16 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from engine.embeddings import vectors
 from engine.settings import REPOSITORY
 from tests.engine.embeddings.encoders import minilm_weights
 
 RUN = """
 import sys
+
+import pytest
 from engine.config import SimulationConfig
 from engine.embeddings import features
 from engine.settings import Settings
@@ -36,6 +40,7 @@ assert "tensorflow" not in sys.modules, "the run loads it"
 """
 
 
+@pytest.mark.repeats
 def test_a_run_with_a_language_model_does_not_load_tensorflow(tmp_path, encoded) -> None:
     minilm_weights()
     assert "en_core_web_md" in vectors.installed()

@@ -252,6 +252,7 @@ class TestFeatures:
         features_of_words = rows_of(table, split.rows[:3])[:, 317:]
         assert np.allclose(features_of_words, np.concatenate(expected_layers, 1), rtol=1 / 64, atol=0.05)
 
+    @pytest.mark.repeats
     def test_stored_features_need_no_model_and_differ_by_model(self, encoded, with_model, folder) -> None:
         before = np.array(encoded().vectors)
         label = at(folder).label
@@ -279,6 +280,7 @@ class TestFeatures:
         assert made.vectors.endswith(f", {label}")
         assert f"--language-model {label}" in made.command
 
+    @pytest.mark.repeats
     def test_a_model_that_changes_during_encoding_is_refused(
         self, encoded, with_model, folder, monkeypatch, encodings
     ) -> None:

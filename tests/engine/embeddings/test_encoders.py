@@ -62,6 +62,7 @@ def folder(tmp_path):
 
 
 class TestReference:
+    @pytest.mark.repeats
     def test_mpnet_equals_the_reference_implementation(self, mpnet) -> None:
         layers = (1, ENCODERS[MPNET].layer)
         weights, shape = minilm.weights(mpnet), dataclasses.replace(mpnet.shape, layers=layers[-1])

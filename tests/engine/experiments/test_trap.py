@@ -16,6 +16,7 @@ def test_noise_multiplier_gives_epsilon_1() -> None:
     assert 0.55 < trap.most_right() < 0.56
 
 
+@pytest.mark.repeats
 def test_partial_noise_exceeds_the_sensitivity_and_the_attacker_always_wins(trained_settings) -> None:
     found = list(trap.trials(trained_settings, 4, honest=False))
     assert [trial.there for trial in found] == [True, False] * 2

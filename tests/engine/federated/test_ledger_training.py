@@ -78,6 +78,7 @@ def test_many_configurations_are_covered():
     assert len(CONFIGS) > 20
 
 
+@pytest.mark.repeats
 def test_assumptions_of_published_runs_give_their_epsilon(settings):
     """All private runs on the embedded corpus are checked, each setting once."""
     published = read_all(REPOSITORY / "cached_results").by_id.values()

@@ -21,6 +21,7 @@ def rounds() -> range:
     return range(2)
 
 
+@pytest.mark.repeats(area="pages")
 def test_canaries_leak_without_noise_and_less_with_noise(trained_settings, rounds):
     free, private = (
         [find_the_canary.deal(trained_settings, target, number) for number in rounds] for target in (math.inf, 1.0)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from engine.cluster.worker import compute
 from engine.records import RunState
 from engine.service import Application
@@ -19,6 +21,7 @@ COMPUTE = (
 )
 
 
+@pytest.mark.repeats(area="processes")
 def test_run_fails_at_a_full_file_system_and_can_be_resumed(own_mounts, trained_settings, encoded, tmp_path_factory):
     """Mount a small file system on the folder of checkpoints, visible only to the worker process."""
     config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)

@@ -101,6 +101,7 @@ def test_failed_start_of_workers_gives_an_error(own_mounts, finished_run):
     assert result.stdout.endswith(": Read-only file system.\n")
 
 
+@pytest.mark.repeats(area="processes")
 def test_pages_open_with_a_warning(own_mounts, finished_run):
     settings, _ = finished_run
     result = run_read_only(own_mounts, settings, "-c", PAGES)

@@ -160,6 +160,7 @@ def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     assert app.queries.status(status.run_id).state == RunState.QUEUED
 
 
+@pytest.mark.repeats(area="processes")
 def test_cluster_starts_while_another_ends_and_stops_with_last_owner(app, trained_settings, monkeypatch):
     place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
     owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]

@@ -157,6 +157,7 @@ accounting.warm_up()
 """
 
 
+@pytest.mark.repeats(area="processes")
 def test_pages_and_workers_import_no_heavy_packages():
     """During installation, a package may be incomplete."""
     known = importlib.metadata.packages_distributions()

@@ -130,6 +130,7 @@ class TestPublished:
         app = Application(dataclasses.replace(settings, published=PUBLISHED))
         assert scored.f1 == pytest.approx(app.queries.get(published["0.76"].run_id).final.test.f1, abs=0.002)
 
+    @pytest.mark.repeats
     def test_recommended_settings_find_common_entities(self, text_tagger, published, requires_language_model):
         text = "Angela Merkel met officials of the United Nations in Geneva on Monday."
         for name in ("inf", "8", "3", "1"):

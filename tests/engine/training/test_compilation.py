@@ -55,6 +55,7 @@ FUNCTIONS = ("compile_recurrent_layers", "compile_layers", "_compile_noise", "_c
 """What a process compiles, by function of the module."""
 
 
+@pytest.mark.repeats
 def test_runs_compile_nothing_after_set_up(trained_settings) -> None:
     here = os.environ | {"EPSILON_HOME": str(trained_settings.home)}
     command = [sys.executable, "-c", CODE, json.dumps(CONFIGURATIONS)]
