@@ -12,8 +12,6 @@ from tests.engine.embeddings.encoders import minilm_weights
 
 RUN = """
 import sys
-
-import pytest
 from engine.config import SimulationConfig
 from engine.embeddings import features
 from engine.settings import Settings
