@@ -52,6 +52,10 @@ class PrivacySpent:
         """Return the privacy loss on a user's own corpus; see :func:`assumption_texts.with_own_types`."""
         return replace(self, assumptions=with_own_types(self.assumptions, declared=declared))
 
+    def with_moved_sentences(self) -> "PrivacySpent":
+        """Return the privacy loss where one more sentence may move others, so that only zero-out adjacency holds."""
+        return replace(self, neighbouring=ZERO_OUT) if self.unit == PrivacySpent.unit else self
+
     @property
     def types_are_public(self) -> bool:
         """Whether the entity types are declared or those of a published corpus, so that a model may show them."""
