@@ -1,7 +1,8 @@
 """Entry point of `make run`: start and stop the dashboard server, the worker cluster and the background set-up.
 
-The server is another process (this package does not import streamlit). SIGINT, SIGTERM and SIGHUP end all three in
-order. After SIGKILL, the cluster notices that its owner is gone and ends, and set-up ends when it is done.
+The server is another process (this package does not import streamlit). A server or cluster that ends unexpectedly is
+started again. SIGINT, SIGTERM and SIGHUP end all three in order. After SIGKILL, the server sees that its pipe from this
+process is closed and ends. The cluster notices that its owner is gone and ends, and set-up ends when it is done.
 """
 
 import ipaddress
@@ -38,6 +39,18 @@ POLL = 0.1
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL for the server and the background installation."""
 
+CHECK = 1.0
+"""Seconds between two checks of the cluster."""
+
+LONGEST_PAUSE = 60.0
+"""Most seconds before another attempt to start a cluster that failed or ended soon."""
+
+SHORT_LIFE = 10.0
+"""A process that ends sooner, in seconds, cannot work: a server is not started again, a cluster only after a pause."""
+
+LAUNCHER_PIPE = "EPSILON_LAUNCHER_PIPE"
+"""Variable with the file descriptor that the server reads; it is at its end when this process has ended."""
+
 
 def main() -> int:
     """Serve until a signal arrives or the server ends; return the exit code, 0 after a signal."""
@@ -59,23 +72,55 @@ def main() -> int:
         say(f"The files that runs share can be read by {settings.artefacts.readers}.")
     parent = Parent()
     background = start_set_up(umask)
-    # Local only by default. To serve other machines, operators set STREAMLIT_SERVER_ADDRESS, and the users in
-    # EPSILON_ACCESS_FILE.
-    environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
-    server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
-    cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
+    server = Server(command)
+    stopping = threading.Event()
+    cluster = threading.Thread(target=keep_cluster, args=(settings, stopping), daemon=True)
     cluster.start()
+    code = None
     try:
-        while server.poll() is None and not signals and not parent.is_stopping():
+        while code is None and not signals and not parent.is_stopping():
+            code = server.keep()
             if background:
                 background.poll()  # reaps the process once it has ended
             time.sleep(POLL)
-        return server.returncode or 0
+        return code or 0
     finally:
-        for process in (server, background):
+        stopping.set()
+        for process in (server.process, background):
             if process:
                 stop(process)
         stop_cluster(settings, cluster)
+
+
+class Server:
+    """The process that serves pages; it ends when this process does.
+
+    Attributes:
+        process: The process.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._pipe, self._writer = os.pipe()  # no other process has the writing end, so it closes with this process
+        self._start()
+
+    def _start(self) -> None:
+        # Local only by default. To serve other machines, operators set STREAMLIT_SERVER_ADDRESS, and the users in
+        # EPSILON_ACCESS_FILE.
+        environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ, LAUNCHER_PIPE: str(self._pipe)}
+        self.process = subprocess.Popen(self._command, cwd=REPOSITORY, env=environment, pass_fds=(self._pipe,))
+        self._began = time.monotonic()
+
+    def keep(self) -> int | None:
+        """Start the process again if it has ended; return its exit code if it ended so soon that it cannot work."""
+        code = self.process.poll()
+        if code is None:
+            return None
+        if time.monotonic() - self._began < SHORT_LIFE:
+            return code
+        say(f"The dashboard's server ended unexpectedly with code {code}. It is started again.")
+        self._start()
+        return None
 
 
 def server_command(environment: os._Environ[str] | dict[str, str], access: Path | None = None) -> list[str]:
@@ -99,6 +144,9 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
             "dashboard would have full access; docs/deploy.md describes sign-in"
         )
     command = [sys.executable, "-m", "streamlit", "run", SERVER, "--server.showEmailPrompt", "false"]
+    if _is_every_address(environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
+        # Otherwise Streamlit asks another company's server for this machine's external address, only to print it.
+        command += ["--browser.serverAddress", environment.get("STREAMLIT_BROWSER_SERVER_ADDRESS", HERE)]
     if environment.get("CI"):
         command += ["--server.headless", "true"]
     if access:
@@ -109,6 +157,13 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
             raise InvalidConfig(f"PORT={port}, expected a number from 1 to 65535")
         command += ["--server.port", port]
     return command
+
+
+def _is_every_address(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
 
 
 def _is_loopback(address: str) -> bool:
@@ -139,14 +194,30 @@ def start_set_up(umask: int) -> subprocess.Popen[bytes] | None:
     return process
 
 
-def start_cluster(settings: Settings) -> None:
-    """Start the workers now, so that the first run finds them warm."""
+def keep_cluster(settings: Settings, stopping: threading.Event) -> None:
+    """Start the workers now, so that the first run finds them warm, and again whenever the cluster has ended.
+
+    Args:
+        settings: The settings.
+        stopping: Ends this function.
+    """
     from engine.cluster import supervisor  # imported only after the server's start, which it would delay
 
-    try:
-        supervisor.ensure_cluster(settings, os.getpid())
-    except EpsilonError as error:
-        say(f"{error} Published results are available; the next run tries to start the workers again.")
+    files, problem, began, pause = supervisor.ClusterFiles(settings), "", 0.0, CHECK
+    while not stopping.is_set():
+        if files.process() is None:
+            if began:
+                pause = CHECK if time.monotonic() - began > SHORT_LIFE else min(2 * pause, LONGEST_PAUSE)
+                say(f"The cluster of workers ended unexpectedly. It is started again. Its last log: {files.older_log}.")
+            try:
+                supervisor.ensure_cluster(settings, os.getpid())
+                problem, began = "", time.monotonic()
+            except EpsilonError as error:
+                began, pause = 0.0, LONGEST_PAUSE
+                if str(error) != problem:
+                    problem = str(error)
+                    say(f"{error} Published results are available. The workers are started again every minute.")
+        stopping.wait(pause)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

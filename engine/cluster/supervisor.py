@@ -26,6 +26,8 @@ from engine.settings import REPOSITORY, Settings
 
 START_SECONDS = 60
 """Seconds that the cluster may take until it is ready."""
+LOGS = 5
+"""Number of earlier logs of the cluster that are kept."""
 STOP_SECONDS = 8
 """Seconds that it may take to end before it is killed."""
 
@@ -40,15 +42,21 @@ class ClusterFiles:
         self.lock = self.folder / "lock"
         self.fifo = self.folder / "bell"
         self.log = self.folder / "log.txt"
+        self.older_log = self.folder / "log-1.txt"
 
     def make(self) -> None:
         """Create the folders. Raises ClusterError."""
         with self._writing():
             self.owners.mkdir(parents=True, exist_ok=True)
 
-    def empty_log(self) -> None:
-        """Truncate the log. Raises ClusterError."""
+    def rotate_log(self) -> None:
+        """Begin a new log, and keep the last ``LOGS`` logs with text: log-1.txt is the newest. Raises ClusterError."""
         with self._writing():
+            if self.log.exists() and self.log.stat().st_size:
+                for number in range(LOGS - 1, 0, -1):
+                    with suppress(FileNotFoundError):
+                        (self.folder / f"log-{number}.txt").replace(self.folder / f"log-{number + 1}.txt")
+                self.log.replace(self.older_log)
             self.log.write_bytes(b"")
 
     @contextmanager
@@ -193,7 +201,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
     if files.process():
         files.notify()
         return
-    files.empty_log()
+    files.rotate_log()
     process = _start(files, settings)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:

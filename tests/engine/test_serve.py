@@ -1,13 +1,18 @@
-"""Starting the dashboard: the port, the address, and invalid settings."""
+"""Starting the dashboard and keeping it running: the port, the address, invalid settings, processes that end."""
 
+import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine import serve
-from engine.errors import InvalidConfig
+from engine.cluster import supervisor
+from engine.errors import ClusterError, InvalidConfig
 from engine.settings import Settings
 from tests.engine.access.test_roles import text as access_text
 
@@ -38,7 +43,9 @@ def test_public_address_with_sign_in(tmp_path):
     file.chmod(0o600)
     command = serve.server_command({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}, file)
     assert command[command.index("--secrets.files") + 1] == str(file)
+    assert command[command.index("--browser.serverAddress") + 1] == "localhost"  # else Streamlit looks it up outside
     for here in ("localhost", "127.0.0.1", "::1"):
+        assert "--browser.serverAddress" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
         assert "--secrets.files" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
     file.chmod(0o640)
     with pytest.raises(InvalidConfig, match="read by other users"):
@@ -63,3 +70,102 @@ def test_invalid_backend_is_named(monkeypatch):
     monkeypatch.setenv("EPSILON_BACKEND", "abacus")
     with pytest.raises(InvalidConfig, match=r"EPSILON_BACKEND=abacus,.* compiled, tensorflow"):
         Settings.from_environment()
+
+
+UNTIL_CLOSED = f"import os; os.read(int(os.environ['{serve.LAUNCHER_PIPE}']), 1)"
+
+
+@pytest.fixture
+def server():
+    server = serve.Server([sys.executable, "-c", UNTIL_CLOSED])
+    yield server
+    serve.stop(server.process)
+
+
+def test_server_that_ends_unexpectedly_is_started_again(server, monkeypatch):
+    monkeypatch.setattr(serve, "SHORT_LIFE", 0.0)
+    first = server.process
+    assert server.keep() is None
+    assert server.process is first
+    first.kill()
+    first.wait()
+    assert server.keep() is None
+    assert server.process is not first
+    assert server.process.poll() is None
+
+
+def test_server_that_ends_at_once_is_not_started_again():
+    """As when its port is taken."""
+    server = serve.Server([sys.executable, "-c", "raise SystemExit(3)"])
+    assert server.process.wait() == 3
+    assert server.keep() == 3
+
+
+def test_server_notices_the_end_of_its_launcher(server):
+    os.close(server._writer)
+    assert server.process.wait(30) == 0
+
+
+class Cluster:
+    """A cluster that is started by ``ensure_cluster`` and ends when a test says so."""
+
+    def __init__(self, monkeypatch, *, problem=None) -> None:
+        self.starts, self.alive, self.problem, self.stopping = 0, False, problem, threading.Event()
+        self.older_log = "log-1.txt"
+        monkeypatch.setattr(supervisor, "ClusterFiles", lambda _: self)
+        monkeypatch.setattr(supervisor, "ensure_cluster", self.start)
+        monkeypatch.setattr(serve, "CHECK", 0.01)
+        monkeypatch.setattr(serve, "LONGEST_PAUSE", 0.02)
+        self.thread = threading.Thread(target=serve.keep_cluster, args=(SimpleNamespace(), self.stopping))
+        self.thread.start()
+
+    def process(self):
+        return self if self.alive else None
+
+    def start(self, settings, owner):
+        self.starts += 1
+        if self.problem:
+            raise ClusterError(self.problem)
+        self.alive = True
+
+    def until_started(self, times):
+        while self.starts < times:
+            time.sleep(0.005)
+
+    def end(self):
+        self.stopping.set()
+        self.thread.join()
+
+
+def test_cluster_that_ends_is_started_again(monkeypatch, capsys):
+    cluster = Cluster(monkeypatch)
+    cluster.until_started(1)
+    time.sleep(0.1)
+    assert cluster.starts == 1
+    cluster.alive = False
+    cluster.until_started(2)
+    cluster.end()
+    said = capsys.readouterr()
+    assert "log-1.txt" in said.out + said.err
+
+
+def test_problem_of_the_cluster_is_reported_once(monkeypatch, capsys):
+    cluster = Cluster(monkeypatch, problem="The workers cannot start: no memory.")
+    cluster.until_started(3)
+    cluster.end()
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("no memory") == 1
+
+
+def test_logs_of_earlier_clusters_are_kept(tmp_path):
+    files = supervisor.ClusterFiles(Settings(home=tmp_path, data_dir=None, store_url="sqlite://"))
+    files.make()
+    for number in range(supervisor.LOGS + 3):
+        files.rotate_log()
+        files.log.write_text(f"crash {number}")
+    files.rotate_log()
+    files.rotate_log()  # an empty log is not worth a file
+    logs = sorted(path.name for path in files.folder.glob("log-*.txt"))
+    assert logs == [f"log-{number}.txt" for number in range(1, supervisor.LOGS + 1)]
+    assert files.older_log.read_text() == f"crash {supervisor.LOGS + 2}"
+    assert files.log.read_text() == ""

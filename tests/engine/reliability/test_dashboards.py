@@ -1,4 +1,4 @@
-"""Dashboards as `make run` starts them: two on one home, and dashboards killed during a run."""
+"""Dashboards as `make run` starts them: two on one home, and processes killed during a run."""
 
 import contextlib
 import os
@@ -53,14 +53,21 @@ class Dashboard:
         wait_for(lambda: answers(self.address), MOST_SECONDS)
         wait_for(lambda: self.process.pid in supervisor.ClusterFiles(settings).living_owners(), MOST_SECONDS)
         wait_for(supervisor.ClusterFiles(settings).process, MOST_SECONDS)
-        (self.server,) = (child for child in self.process.children() if SERVER in child.cmdline())
+
+    @property
+    def server(self) -> psutil.Process:
+        """The Streamlit process at this moment."""
+        (server,) = (child for child in self.process.children() if SERVER in child.cmdline())
+        return server
 
     def end(self) -> None:
         """Send SIGINT, and kill processes that do not end."""
+        family = [self.process]
         with contextlib.suppress(psutil.NoSuchProcess):
+            family += self.process.children()
             self.process.send_signal(signal.SIGINT)
-        psutil.wait_procs([self.process, self.server], 30)
-        for process in (self.process, self.server):
+        psutil.wait_procs(family, 30)
+        for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self.process.wait()
@@ -77,16 +84,15 @@ def submit(settings, config) -> None:
 
 
 @pytest.mark.repeats(area="processes")
-def test_two_dashboards_share_a_cluster_and_a_third_continues_a_killed_run(dashboards, trained_settings, undisturbed):
-    """Check the owners of a cluster.
+def test_two_dashboards_share_a_cluster_and_killed_processes_start_again(dashboards, trained_settings, undisturbed):
+    """Check the owners of a cluster, and the supervision of the server and of the cluster by the launcher.
 
-    The cluster outlives the first dashboard and ends with the second, whose Streamlit server is killed during a run;
-    the third dashboard continues that run.
+    The cluster outlives the first dashboard and ends with the second. The server of the second, and then the cluster,
+    are killed during a run.
     """
     first, second = dashboards(), dashboards()
     files, watch = supervisor.ClusterFiles(trained_settings), Watch(trained_settings, CONFIGS[:1])
     cluster = files.process()
-    processes = [cluster, *cluster.children(recursive=True)]
     assert set(files.living_owners()) == {first.process.pid, second.process.pid}
     submit(trained_settings, CONFIGS[0])
     watch.until(2)
@@ -98,15 +104,20 @@ def test_two_dashboards_share_a_cluster_and_a_third_continues_a_killed_run(dashb
     watch = Watch(trained_settings, CONFIGS[1:])
     submit(trained_settings, CONFIGS[1])
     watch.until(2)
-    second.server.kill()
-    assert second.process.wait(MOST_SECONDS) != 0
-    _, left = psutil.wait_procs(processes, MOST_SECONDS)
-    assert left == []
-    third = dashboards()
+    killed = second.server
+    killed.kill()
+    wait_for(lambda: not killed.is_running(), MOST_SECONDS)
+    wait_for(lambda: answers(second.address), MOST_SECONDS)
+    assert files.process() == cluster
+    cluster.kill()
+    wait_for(lambda: files.process() not in (None, cluster), MOST_SECONDS)
     watch.to_the_end(undisturbed)
     assert {watch.runs.queries.status(identity).state for identity in watch.identities} == {RunState.DONE}
-    assert answers(third.address)
     watch.close()
+    processes = [files.process(), *files.process().children(recursive=True)]
+    second.end()
+    _, left = psutil.wait_procs(processes, MOST_SECONDS)
+    assert left == []
 
 
 @pytest.mark.nightly
@@ -116,8 +127,9 @@ def test_next_dashboard_continues_a_run_after_the_launcher_is_killed(dashboards,
     processes = [cluster, *cluster.children(recursive=True)]
     submit(trained_settings, CONFIGS[0])
     watch.until(2)
+    processes.append(dashboard.server)
     dashboard.process.kill()
-    _, left = psutil.wait_procs(processes, MOST_SECONDS)  # without an owner
+    _, left = psutil.wait_procs(processes, MOST_SECONDS)  # without an owner and a launcher
     assert left == []
     dashboards()
     watch.to_the_end(undisturbed)
