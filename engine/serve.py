@@ -5,6 +5,7 @@ started again. SIGINT, SIGTERM and SIGHUP end all three in order. After SIGKILL,
 process is closed and ends. The cluster notices that its owner is gone and ends, and set-up ends when it is done.
 """
 
+import argparse
 import ipaddress
 import os
 import re
@@ -54,6 +55,10 @@ LAUNCHER_PIPE = "EPSILON_LAUNCHER_PIPE"
 
 def main() -> int:
     """Serve until a signal arrives or the server ends; return the exit code, 0 after a signal."""
+    argparse.ArgumentParser(
+        prog="python -m engine.serve",
+        description="Start the dashboard. Environment variables configure it (docs/deploy.md); PORT sets its port.",
+    ).parse_args()
     signals: list[int] = []  # signals received; a handler must not touch locks, so no threading.Event here
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:

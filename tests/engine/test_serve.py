@@ -66,6 +66,21 @@ def test_invalid_port_exits_with_code_2():
     assert all(part in said for part in ("PORT=x, ", "1 to 65535"))
 
 
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2), ("9000", 2)])
+def test_arguments_start_no_server(argument, code):
+    called = subprocess.run(
+        [sys.executable, "-m", "engine.serve", argument],
+        env={"PORT": "x"},  # a start would name it
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert called.returncode == code
+    assert "usage: python -m engine.serve" in (called.stderr if code else called.stdout)
+    assert "PORT=x" not in called.stderr
+
+
 def test_invalid_backend_is_named(monkeypatch):
     monkeypatch.setenv("EPSILON_BACKEND", "abacus")
     with pytest.raises(InvalidConfig, match=r"EPSILON_BACKEND=abacus,.* compiled, tensorflow"):
