@@ -99,7 +99,12 @@ def audit_command(config: SimulationConfig, canaries: int | None, references: in
     """
     first = f"python -m engine audit --run {run}" if run else command_line(config, "audit")
     number = "" if canaries is None else f" --canaries {canaries}"
-    return f"{first}{number} --references {references}"
+    return f"{first}{number} --shadow-models {references}"
+
+
+def current_command(audit: Audit) -> str:
+    """Return the command that repeats a stored audit, with today's names of its options."""
+    return audit.command.replace(" --references ", " --shadow-models ")
 
 
 def audit_fields(audit: Audit) -> dict[str, Any]:

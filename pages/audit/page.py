@@ -4,7 +4,7 @@ import math
 
 import streamlit as st
 
-from engine.reports.audits import ATTACKS, server_text
+from engine.reports.audits import ATTACKS, current_command, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit import audit_form, calibration, canary_quiz, charts, messages
 from pages.audit.groups import chosen, groups
@@ -111,7 +111,7 @@ st.caption(
     f"{first.engine_version}, with this command"
     + (" for the first seed; `--seed` sets the others:" if len(group.audits) > 1 else ":")
 )
-st.code(f".venv/bin/{first.command}", language="bash", wrap_lines=True)
+st.code(f".venv/bin/{current_command(first)}", language="bash", wrap_lines=True)
 if linked or not asked:
     st.markdown("#### Audit another run")
     audit_form.show(app, None)

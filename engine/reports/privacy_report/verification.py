@@ -3,7 +3,16 @@
 from engine.privacy.assumptions import TITLES
 from engine.records import CanaryAudit
 from engine.reports.assumptions import ledger_epsilon
-from engine.reports.audits import CONTRADICTED, ERRS, KINDS, audit_command, membership_text, power_of, power_text
+from engine.reports.audits import (
+    CONTRADICTED,
+    ERRS,
+    KINDS,
+    audit_command,
+    current_command,
+    membership_text,
+    power_of,
+    power_text,
+)
 from engine.reports.document.model import Block, Code, Paragraph, Points, Section, Table
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import epsilon_text
@@ -92,7 +101,7 @@ def attacks(evidence: Evidence) -> Section:
     )
     blocks += [
         Paragraph(conclusion, warning=evidence.contradicted),
-        Code("Command to repeat the audit", f".venv/bin/{audit.command}"),
+        Code("Command to repeat the audit", f".venv/bin/{current_command(audit)}"),
     ]
     return Section(title, tuple(blocks))
 

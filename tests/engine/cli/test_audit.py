@@ -48,7 +48,7 @@ def test_audit_prints_and_stores_its_results(shell, service, settings):
     (stored,) = Application(settings).audits.all().values()
     assert printed["run_id"] == stored.run_id == Application(settings).queries.identity(config)
     assert printed["command"] == stored.command
-    assert stored.command.endswith("--canaries 100 --references 3")
+    assert stored.command.endswith("--canaries 100 --shadow-models 3")
     assert printed["white"]["claimed"] == 2.0
     assert printed["membership"]["references"] == stored.membership.references == 3
     assert printed["server"] is None

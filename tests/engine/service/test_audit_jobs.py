@@ -43,7 +43,7 @@ def test_audit_leaves_the_run_unchanged(app):
     assert app.audits.status(run.run_id).state == RunState.DONE
     found = app.audits.all()[run.run_id]
     assert (found.white.canaries, found.black.canaries, found.membership.references) == (60, 40, 3)
-    assert found.command == f"python -m engine audit --run {run.run_id} --references 3"
+    assert found.command == f"python -m engine audit --run {run.run_id} --shadow-models 3"
     assert app.queries.get(run.run_id) == run
     assert [each.run.run_id for each in app.queries.overview()] == [run.run_id]
     kinds = {each.run.kind: each.run for each in app.queries.overview(repeats=True)}
