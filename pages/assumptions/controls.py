@@ -9,10 +9,10 @@ from engine.experiments.papers import jana_biemann_2021
 from engine.privacy.assumptions import (
     ACCOUNTANTS,
     AS_PRINTED,
-    NEIGHBOURS,
     SAMPLINGS,
     Choices,
     Training,
+    adjacency_text,
     neighbours,
     printed_row,
     samplings,
@@ -109,7 +109,8 @@ def choices(training: Training) -> Choices:
             "Micro-batch: ε for batch size 1", key="micro", bind="query-params", disabled=base.sampling == "none"
         )
     with right:
-        pairs = _one("Adjacency", NEIGHBOURS, neighbours(training), base.neighbours, "neighbours", unit)
+        labels = {name: adjacency_text(training, name) for name in neighbours(training)}
+        pairs = _one("Adjacency", labels, labels, base.neighbours, "neighbours", unit)
         delta = st.select_slider(
             "δ",
             sorted({base.delta, *(10.0**-power for power in range(3, 13))}, reverse=True),

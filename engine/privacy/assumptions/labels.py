@@ -1,7 +1,7 @@
 """Labels of assumptions and of their choices. ``{unit}`` is the protected unit: a sentence, or a client."""
 
 TITLES = {
-    "data": "Training set size",
+    "data": "Training sentences in use",
     "batch": "Batch size in the formula",
     "accountant": "Accountant",
     "sampling": "Sampling of batches",
@@ -28,6 +28,8 @@ NEIGHBOURS = {
     "zero-out": "zero out one {unit}",
     "replace": "replace one {unit}",
 }
+BY_ADDITION = "zero out one {unit} (upper bound: ε for add or remove one {unit})"
+"""Adjacency of shuffled batches if one more sentence moves others: its ε is that of an addition, which is larger."""
 _WHY = {
     "data": "Each client adds noise to its own steps, so a sentence is protected only among the sentences of its "
     "client. Counting more sentences gives a sampling rate that is too low.",

@@ -65,7 +65,9 @@ def _shuffled_part_bound(training: Training, part: Part, choices: Choices) -> fl
     completed = part.steps >= batches * epochs if training.parts else training.epochs >= epochs
     epochs -= not completed
     times = epochs * choices.trainings
-    return shuffled_lower_bound(batches, times, training.noise_multiplier, choices.delta, choices.neighbours)
+    by_addition = training.bounds_by_addition and choices.neighbours == "add-or-remove"
+    neighbours = "zero-out" if by_addition else choices.neighbours
+    return shuffled_lower_bound(batches, times, training.noise_multiplier, choices.delta, neighbours)
 
 
 @lru_cache(maxsize=256)

@@ -115,17 +115,20 @@ class Training:
 
     @property
     def has_zero_out_adjacency(self) -> bool:
-        """Whether ε holds for zeroing out a sentence, but not for adding one.
+        """Whether ε holds for zeroing out a sentence, but not for adding one."""
+        return self.moves_sentences and self.unit == "sentence"
 
-        ε of shuffled batches is that of add-or-remove adjacency, which is larger.
-        """
-        return self.moves_sentences and not self.shuffled and self.unit == "sentence"
+    @property
+    def bounds_by_addition(self) -> bool:
+        """Whether ε for zeroing out a sentence is that of adding one, an upper bound: so for shuffled batches."""
+        return self.has_zero_out_adjacency and self.shuffled
 
     @property
     def promised(self) -> "Choices":
         """The choices that hold for the training; ε under them is its privacy guarantee."""
         sampling = "none" if self.shuffled or self.messages else "poisson"
-        neighbours = "replace" if self.messages else "zero-out" if self.has_zero_out_adjacency else "add-or-remove"
+        zero_out = self.has_zero_out_adjacency and not self.bounds_by_addition
+        neighbours = "replace" if self.messages else "zero-out" if zero_out else "add-or-remove"
         return Choices(sampling=sampling, neighbours=neighbours, pooled=False, delta=self.delta)
 
     @property
@@ -160,7 +163,7 @@ class Choices:
     Args:
         accountant: Key of ``ACCOUNTANTS``.
         sampling: Key of ``SAMPLINGS``.
-        neighbours: Adjacency, a key of ``NEIGHBOURS``.
+        neighbours: Adjacency for which ε is computed, a key of ``NEIGHBOURS``.
         micro_batch: Whether the accountant gets a batch size of 1.
         printed_examples: Whether the accountant gets the n that the paper reports.
         pooled: Whether the sentences of all clients count as one data set.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from engine.privacy.assumptions.evaluation import epsilon
-from engine.privacy.assumptions.labels import ACCOUNTANTS, NEIGHBOURS, SAMPLINGS, TITLES, why
+from engine.privacy.assumptions.labels import ACCOUNTANTS, BY_ADDITION, NEIGHBOURS, SAMPLINGS, TITLES, why
 from engine.privacy.assumptions.lower_bounds import at_least
 from engine.privacy.assumptions.scenario import FIELDS, Choices, Training
 from engine.privacy.group_privacy import LARGEST_GROUP
@@ -47,7 +47,7 @@ def choice_text(training: Training, assumption: str, choices: Choices) -> str:
     unit = training.unit
     if assumption == "data":
         number = training.printed_examples if choices.printed_examples else None
-        text = f"n = {number or training.examples:,}" + (" clients" if unit == "client" else "")
+        text = f"n = {number or training.examples:,} {'clients' if unit == 'client' else 'sentences'}"
         if not training.several:
             return text
         own = f"divided among {training.clients:,} clients" if training.clients > 1 else "each part separately"
@@ -60,7 +60,7 @@ def choice_text(training: Training, assumption: str, choices: Choices) -> str:
         "batch": "1 (micro-batch)" if choices.micro_batch else f"{training.batch_size:,}",
         "accountant": ACCOUNTANTS[choices.accountant],
         "sampling": SAMPLINGS[choices.sampling],
-        "neighbours": NEIGHBOURS[choices.neighbours],
+        "neighbours": adjacency_text(training, choices.neighbours),
         "unit": f"one {unit}" if choices.sentences == 1 else group,
         "trainings": f"{choices.trainings:,}",
         "delta": f"{choices.delta:g}",
@@ -72,6 +72,11 @@ def choice_text(training: Training, assumption: str, choices: Choices) -> str:
     if choices.whole_client:
         texts["unit"] = "one client, with all its sentences"
     return texts[assumption].format(unit=unit)
+
+
+def adjacency_text(training: Training, name: str) -> str:
+    """Return the label of an adjacency, a key of ``NEIGHBOURS``, with ``{unit}`` for the protected unit."""
+    return BY_ADDITION if training.bounds_by_addition and name == "add-or-remove" else NEIGHBOURS[name]
 
 
 def alternatives(training: Training) -> dict[str, tuple[Choices, ...]]:
@@ -100,9 +105,9 @@ def neighbours(training: Training) -> tuple[str, ...]:
     """Return the possible adjacencies.
 
     If clients send messages, the senders are known, so add-or-remove does not apply. Nor does it where one more
-    sentence moves others.
+    sentence moves others, except as an upper bound (:attr:`Training.bounds_by_addition`).
     """
-    fixed = training.messages or training.has_zero_out_adjacency
+    fixed = training.messages or (training.has_zero_out_adjacency and not training.bounds_by_addition)
     return tuple(name for name in NEIGHBOURS if not (fixed and name == "add-or-remove"))
 
 
@@ -124,7 +129,7 @@ def _samplings(training: Training) -> list[Choices]:
     """
     base = training.promised
     choices = [replace(base, sampling=name) for name in samplings(training)]
-    if base.sampling == "poisson" and training.unit == "sentence":
+    if base.sampling == "poisson" and base.neighbours != "zero-out" and training.unit == "sentence":
         choices.append(replace(base, sampling="none", neighbours="zero-out"))
     return choices
 

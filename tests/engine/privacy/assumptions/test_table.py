@@ -242,4 +242,24 @@ def test_moved_sentences_have_zero_out_adjacency_and_no_row_for_another_sentence
     assert assumptions.epsilon(fixed, fixed.promised) == assumptions.epsilon(free, free.promised)
     choices = [row.choice for row in assumptions.rows(fixed) if row.assumption == "neighbours"]
     assert choices == ["zero out one sentence", "replace one sentence"]
-    assert replace(fixed, shuffled=True).promised.neighbours == "add-or-remove"
+
+
+def test_moved_sentences_in_shuffled_batches_state_zero_out_adjacency_with_the_epsilon_of_an_addition():
+    free = replace(TRAINING, clients=5, batch_size=32, shuffled=True)
+    fixed = replace(free, moves_sentences=True)
+    first, *others = (row for row in assumptions.rows(fixed) if row.assumption == "neighbours")
+    assert first.claimed
+    assert first.choice.startswith("zero out one sentence (upper bound")
+    assert [row.choice for row in others] == ["zero out one sentence", "replace one sentence"]
+    assert first.epsilon == assumptions.epsilon(free, free.promised) > others[0].epsilon
+    # A lower bound for adding a sentence would be none for zeroing one out.
+    assert first.at_least == others[0].at_least != assumptions.at_least(free, free.promised)
+    assert "add or remove one sentence" in {row.choice for row in assumptions.rows(free)}
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_no_row_is_repeated(moves, shuffled):
+    training = replace(TRAINING, clients=5, batch_size=32, moves_sentences=moves, shuffled=shuffled)
+    found = [(row.assumption, row.choice) for row in assumptions.rows(training)]
+    assert len(found) == len(set(found))
