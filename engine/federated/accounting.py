@@ -28,6 +28,7 @@ from engine.records.assumption_texts import (
     OWN_PARTS,
     PIECES,
     PUBLIC_CLIENTS,
+    SPLIT,
 )
 
 
@@ -46,13 +47,13 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
     losses = [accounting.privacy_spent(part, taken) for part, taken in candidates]
     if not losses:
         losses = [accounting.privacy_spent(plan.parts[0], 0)]
-    privacy = replace(max(losses, key=lambda privacy: privacy.epsilon), neighbouring=plan.neighbours)
+    privacy = with_adjacency(max(losses, key=lambda privacy: privacy.epsilon), plan)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
-    disjoint = DISJOINT if plan.moves_sentences else INDEPENDENT
+    disjoint = INDEPENDENT if plan.drawn else DISJOINT
     if plan.platforms:
         disjoint = APART.format(number=f"{plan.in_common:,}")
-    pieces = PIECES if plan.moves_sentences or plan.platforms else DRAWN_PIECES
+    pieces = DRAWN_PIECES if plan.drawn else PIECES
     extra = (disjoint, pieces) if len(plan.parts) > len(plan.shards) else (disjoint,)
     poisson = [loss.poisson_epsilon for loss in losses if loss.poisson_epsilon is not None]
     return replace(
@@ -61,6 +62,14 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
         rdp_epsilon=max(loss.rdp_epsilon for loss in losses),
         poisson_epsilon=max(poisson) if poisson else None,
     )
+
+
+def with_adjacency(privacy: PrivacySpent, plan: FederatedPlan) -> PrivacySpent:
+    """Return a privacy loss with the adjacency of a plan, and with its split of the corpus among the assumptions."""
+    stated = tuple(each for each in privacy.assumptions if plan.split or each != SPLIT)
+    if plan.split and stated and SPLIT not in stated and not plan.mechanism.client_level:
+        stated = (*stated, SPLIT)
+    return replace(privacy, neighbouring=plan.neighbours, assumptions=stated)
 
 
 def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
@@ -159,6 +168,16 @@ def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     if server.sampling == "all" or unit == "sentence":
         return times * order * (2 / server.noise_multiplier) ** 2 / 2
     return RdpFilter(math.inf, server.delta, order).cost(server)
+
+
+def adjacency(plan: FederatedPlan, unit: str) -> str:
+    """Return the adjacency for which :func:`divergence` holds.
+
+    Args:
+        plan: The federated plan.
+        unit: "sentence" or "client".
+    """
+    return plan.mechanism.neighbours if unit == "client" else plan.sentence_neighbours
 
 
 def _steps_divergence(part: PrivacyPlan, order: float) -> float:

@@ -2,9 +2,10 @@
 
 With the partitions "independent" and "dirichlet", the client, the piece and the use of a sentence are functions of a
 public seed and of the sentence alone. Two corpora that differ in one sentence then differ in one sentence of one
-client, as add-or-remove adjacency requires. With the other partitions they are functions of the sentence's position and
-of the number of sentences, so that one more sentence moves others. Then only zero-out adjacency holds, under which
-positions are fixed. "dirichlet" depends on the sentence's tags, as real differences between clients would.
+client, as add-or-remove adjacency requires. "random" and "unequal" assign sentences by their positions and number.
+"document" and "natural" assign whole groups, by the groups' sizes and a random order. So with these four, one more
+sentence may move others, and only zero-out adjacency holds: positions, documents and sections are fixed. "dirichlet"
+depends on the sentence's tags, as real differences between clients would.
 """
 
 from collections.abc import Callable, Sequence

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import SimulationConfig, run_key
+from engine.config.federation import INDEPENDENT
 from engine.config.mechanism_registry import DP_SGD, ZERO_OUT, MechanismKind
 from engine.corpus import AnyCorpus
 from engine.corpus.sentence_metadata import Layout
@@ -68,6 +69,8 @@ class FederatedPlan:
         equal: Whether the updates of a round have equal weights, rather than weights by the number of sentences.
         joint_fraction: Rounds of joint training, after which each silo trains alone; None for all rounds.
         moves_sentences: Whether one more sentence may move others to another client, piece or part of the corpus.
+        drawn: Whether the client and the piece of each sentence are drawn independently of all other sentences.
+        split: Whether this program splits the corpus into training, validation and test set.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -83,11 +86,18 @@ class FederatedPlan:
     equal: bool = False
     joint_fraction: int | None = None
     moves_sentences: bool = False
+    drawn: bool = False
+    split: bool = False
 
     @property
     def neighbours(self) -> str:
         """The adjacency under which ε holds; see :mod:`engine.federated.partition`."""
-        return ZERO_OUT if self.moves_sentences and not self.mechanism.client_level else self.mechanism.neighbours
+        return self.mechanism.neighbours if self.mechanism.client_level else self.sentence_neighbours
+
+    @property
+    def sentence_neighbours(self) -> str:
+        """The adjacency of corpora for which a privacy loss of one sentence holds, under any mechanism."""
+        return ZERO_OUT if self.moves_sentences else DP_SGD.neighbours
 
     @property
     def is_central(self) -> bool:
@@ -258,4 +268,6 @@ def federated_plan(
         equal=privacy.kind.client_level or federation.weighting == "equal",
         joint_fraction=None if federation.together == 1 else max(1, round(federation.together * len(participants))),
         moves_sentences=config.moves_sentences or fixed_positions,
+        drawn=federation.partition in INDEPENDENT and not platforms,
+        split=fixed_positions,
     )

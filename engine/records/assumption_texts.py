@@ -40,9 +40,14 @@ FLOATING = (
 )
 FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
 PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
+SPLIT = (
+    "The program split the corpus into training, validation and test set. Which sentence is in which set is public and "
+    "fixed; ε does not protect it."
+)
 DISJOINT = (
-    "Each sentence belongs to one client, by its position in the corpus; ε is that of the worst-case client, over all "
-    "its rounds."
+    "Each sentence belongs to one client, whatever its words and tags. The client depends on the positions and the "
+    "number of sentences, or on the sizes of documents or sections, which are not divided. ε is that of the worst-case "
+    "client, over all its rounds."
 )
 INDEPENDENT = (
     "Each sentence belongs to one client, drawn independently of all other sentences. The number of sentences of each "
@@ -109,6 +114,8 @@ _EARLIER = {
     "it begins another batch, an empty one is counted in the corpus without it, which has noise alone.": SHUFFLE,
     "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds.": DISJOINT,
     "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds.": DISJOINT,
+    "Each sentence belongs to one client, by its position in the corpus; ε is that of the worst-case client, over all "
+    "its rounds.": DISJOINT,
     "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at "
     "it.": PIECES,
     "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it.": JOINED,
@@ -156,7 +163,7 @@ def current(sentence: str) -> str:
 def of_moved_sentences(assumptions: Iterable[str]) -> bool:
     """Return whether one more sentence may move others, by the stored wordings of the assumptions.
 
-    Records up to version 0.7.0 name add-or-remove adjacency for clients whose sentences depend on their positions. For
-    silos they do not state how their corpora were split; zero-out adjacency holds in any case.
+    Records up to version 0.7.0 name add-or-remove adjacency for clients to which sentences are assigned. For silos they
+    do not state how their corpora were split; zero-out adjacency holds in any case.
     """
     return any(current(each) == DISJOINT or _EARLIER_APART.fullmatch(each) for each in assumptions)

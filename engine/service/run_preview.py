@@ -1,14 +1,14 @@
 """Preview of a run: its planned ε, the data of each client, and the estimated duration."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.config import SimulationConfig, has_own_corpus
 from engine.corpus.sentence_metadata import Layout
 from engine.embeddings.contamination import NONE, Overlap, apply_contamination
-from engine.federated.accounting import privacy_spent
+from engine.federated.accounting import privacy_spent, with_adjacency
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier
 from engine.records import PrivacySpent, Run
@@ -82,7 +82,7 @@ def preview(
     sentences, published = sum(map(len, plan.shards)), list(published)
     known = _known_privacy(config, sentences, published)
     # A corpus of the same size may be split otherwise.
-    privacy = replace(known, neighbouring=plan.neighbours) if known else None
+    privacy = with_adjacency(known, plan) if known else None
     privacy = privacy or privacy_spent(plan, plan.steps, len(plan.rounds))
     privacy = apply_contamination(privacy, shared)
     if has_own_corpus(config.corpus):

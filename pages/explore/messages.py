@@ -195,8 +195,8 @@ def _attack(privacy: PrivacySpent) -> str:
 def _adjacency(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         adjacent = (
-            "an empty sentence replaces one sentence (zero-out). The program assigns sentences by their positions, so "
-            "one more sentence would move others."
+            "an empty sentence replaces one sentence (zero-out). The program assigns sentences by their positions and "
+            "number, or by whole documents or sections, so one more sentence may move others."
             if privacy.neighbouring == ZERO_OUT
             else "one sentence is added or removed."
         )

@@ -1,6 +1,7 @@
 """The stated adjacency is one that the assignment of sentences keeps."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from engine import corpus as corpora
 from engine.config import PARTITIONS, SimulationConfig, run_id
 from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, ZERO_OUT
-from engine.federated.accounting import privacy_spent
+from engine.corpus.loader import split_by_seed
+from engine.corpus.sentences import Sentence
+from engine.federated.accounting import privacy_spent, with_adjacency
 from engine.federated.plan import federated_plan, plan_of, seeded_secrets
 from engine.records import PrivacySpent
+from engine.records.assumption_texts import DISJOINT, INDEPENDENT, SPLIT
 from engine.settings import Settings
 
 SENTENCE = "Ada\tB-PER\nspoke\tO\n\n"
@@ -63,6 +67,69 @@ def test_a_file_that_this_program_splits_has_zero_out_adjacency(settings: Settin
     assert stated(settings, config(corpus=str(folder), data_fraction=1.0)) == ADD_OR_REMOVE
     (folder / "valid.conll").unlink()
     assert stated(settings, config(corpus=str(folder), data_fraction=1.0)) == ZERO_OUT
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [("random", DISJOINT), ("unequal", DISJOINT), ("independent", INDEPENDENT), ("dirichlet", INDEPENDENT)],
+)
+def test_the_partition_decides_what_is_said_of_clients(
+    settings: Settings, tmp_path: Path, partition: str, expected: str
+) -> None:
+    """A split of the corpus by this program moves sentences too, but does not change who gets a sentence."""
+    single = tmp_path / "single.conll"
+    single.write_text("".join(f"Ada{number}\tB-PER\nspoke\tO\n\n" for number in range(200)))
+    made = config(corpus=str(single), data_fraction=1.0, clients=3, partition=partition, skew=5.0)
+    plan = plan_of(made, corpora.of_run(made, settings))
+    spent = privacy_spent(plan, plan.steps, 1)
+    assert spent.neighbouring == ZERO_OUT
+    assert {DISJOINT, INDEPENDENT} & set(spent.assumptions) == {expected}
+
+
+def test_client_of_a_document_depends_on_sizes_of_documents_only(settings: Settings, tmp_path: Path) -> None:
+    """Other words in the same places do not change it; another size of a document moves others."""
+    owners = []
+    for word, sizes in (("Ada", (9, 8, 7, 3, 2, 1)), ("Eve", (9, 8, 7, 3, 2, 1)), ("Ada", (1, 8, 7, 3, 2, 1))):
+        folder = tmp_path / f"{word}-{sizes[0]}"
+        folder.mkdir()
+        for part in ("train", "valid", "test"):
+            documents = ("-DOCSTART-\tO\n\n" + SENTENCE.replace("Ada", word) * size for size in sizes)
+            (folder / f"{part}.conll").write_text("".join(documents))
+        made = config(corpus=str(folder), data_fraction=1.0, clients=2, partition="document", batch_size=1)
+        handle = corpora.of_run(made, settings)
+        plan, documents_of = plan_of(made, handle), handle.layout.documents
+        assert DISJOINT in privacy_spent(plan, plan.steps, 1).assumptions
+        assert documents_of is not None
+        owners.append({client: {int(documents_of[index]) for index in s} for client, s in enumerate(plan.sentences)})
+    assert owners[0] == owners[1] != owners[2]
+
+
+@pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
+def test_the_split_of_a_corpus_is_an_assumption_on_sentences(
+    settings: Settings, tmp_path: Path, mechanism: str
+) -> None:
+    single, folder = tmp_path / "single.conll", tmp_path / "parts"
+    single.write_text(SENTENCE * 60)
+    folder.mkdir()
+    for part in ("train", "valid", "test"):
+        (folder / f"{part}.conll").write_text(SENTENCE * 60)
+    for corpus, split in ((single, True), (folder, False)):
+        made = config(corpus=str(corpus), data_fraction=1.0, clients=3, mechanism=mechanism)
+        plan = plan_of(made, corpora.of_run(made, settings))
+        spent = privacy_spent(plan, plan.steps, 1)
+        assert (SPLIT in spent.assumptions) == (split and mechanism == "dp-sgd")
+        assert with_adjacency(spent, plan) == spent
+        assert SPLIT not in with_adjacency(spent, replace(plan, split=False)).assumptions
+
+
+@pytest.mark.parametrize(("copies", "moves"), [(1, False), (2, True)])
+def test_emptying_an_equal_sentence_may_change_the_split_by_a_seed(copies: int, moves: bool) -> None:
+    """A single sentence keeps its place and all others keep theirs."""
+    sentences = [Sentence((f"Ada{number // copies}",), ("B-PER",)) for number in range(200)]
+    emptied = [Sentence((), ()), *sentences[1:]]
+    before, after = (Counter(split_by_seed(each, 3, "x")["train"]) for each in (sentences, emptied))
+    changed = sum(((before - after) + (after - before)).values())
+    assert (changed > 2) == moves
 
 
 @pytest.mark.parametrize(

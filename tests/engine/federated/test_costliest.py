@@ -49,6 +49,7 @@ def federation(
         rounds=(first, *later),
         server=server,
         mechanism=mechanism,
+        drawn=True,
     )
 
 
@@ -67,7 +68,7 @@ def test_the_smallest_shard_has_the_largest_epsilon() -> None:
     assert spent.rdp_epsilon == central_accounting.epsilon(small, 50, "rdp")
     assert spent.assumptions[-1] == assumption_texts.INDEPENDENT
     assert spent.neighbouring == "add or remove one"
-    fixed = privacy_spent(replace(plan, moves_sentences=True), 100, 1)
+    fixed = privacy_spent(replace(plan, moves_sentences=True, drawn=False), 100, 1)
     assert (fixed.assumptions[-1], fixed.neighbouring) == (assumption_texts.DISJOINT, "zero out one")
     assert spent.poisson_epsilon is None
     # Before the small client begins, only the large one has a cost.
@@ -84,7 +85,7 @@ def test_single_shards_and_runs_without_noise_do_not_assume_disjoint_shards() ->
 def test_several_parts_of_a_client_are_an_assumption() -> None:
     plan = federation([PART, PART, PART, PART], clients=2)
     assert assumption_texts.DRAWN_PIECES in privacy_spent(plan, 200, 1).assumptions
-    assert assumption_texts.PIECES in privacy_spent(replace(plan, moves_sentences=True), 200, 1).assumptions
+    assert assumption_texts.PIECES in privacy_spent(replace(plan, drawn=False), 200, 1).assumptions
     assert "piece" not in "".join(privacy_spent(federation([PART, PART]), 100, 1).assumptions)
 
 
