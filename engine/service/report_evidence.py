@@ -57,6 +57,7 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
     return replace(
         found,
         plan=worst,
+        in_use=None if missing else sum(map(len, app.previews.plan(run.config).shards)),
         missing=missing,
         longest_document=longest if longest and longest > 1 else None,
         persons=_group_epsilons(found, parts, longest) if found.promises else {},

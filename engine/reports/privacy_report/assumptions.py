@@ -158,16 +158,17 @@ def _unit(evidence: Evidence) -> Assumption:
 
 
 def _delta(evidence: Evidence) -> Assumption:
-    number = evidence.plan[0].examples if evidence.plan else evidence.made.train_sentences
-    clients = evidence.run.config.privacy.kind.client_level
-    if clients:
-        number = evidence.run.config.federation.clients
-    delta, of = evidence.privacy.delta, "clients" if clients else "training sentences"
+    federation, delta = evidence.run.config.federation, evidence.privacy.delta
+    number = evidence.plan[0].examples if evidence.plan else evidence.in_use or evidence.made.train_sentences
+    of = evidence.number_of_sentences
+    if evidence.run.config.privacy.kind.client_level:
+        number, of = federation.clients, f"{federation.clients:,} clients"
+    elif evidence.in_use not in (None, number):
+        where = "by the worst-case client" if federation.clients > 1 else "in the worst-case phase"
+        of = f"{number:,} training sentences in use {where}"
     small = delta < 1 / number
-    why = (
-        f"δ = {delta_text(delta)}, 1/n = {delta_text(float(f'{1 / number:.2g}'))} for {number:,} {of}"
-        + ("." if clients or not evidence.plan or number == evidence.made.train_sentences else " of one client.")
-        + ("" if small else " With δ ≥ 1/n, a mechanism that publishes one complete record would be allowed.")
+    why = f"δ = {delta_text(delta)}, 1/n = {delta_text(float(f'{1 / number:.2g}'))} for {of}." + (
+        "" if small else " With δ ≥ 1/n, a mechanism that publishes one complete record would be allowed."
     )
     return Assumption(DELTA, Held.CHECKED if small else Held.NOT, why)
 

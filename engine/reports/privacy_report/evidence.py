@@ -66,6 +66,7 @@ class Evidence:
         trained_on: the training corpora.
         plan: privacy plan of the worst-case client with the steps taken; None under client-level privacy or where the
             corpus is not on this machine.
+        in_use: number of training sentences in use; None where the corpus is not on this machine.
         persons: number of sentences of one person → ε by group privacy; empty where ε is not available.
         longest_document: sentences of the longest document.
         overlap: training sentences that the features were fitted on.
@@ -85,6 +86,7 @@ class Evidence:
     written: str
     trained_on: tuple[TrainedOn, ...]
     plan: tuple[PrivacyPlan, int] | None = None
+    in_use: int | None = None
     persons: Mapping[int, float] = field(default_factory=dict)
     longest_document: int | None = None
     overlap: Overlap = NONE
@@ -116,6 +118,14 @@ class Evidence:
         if self.run.provenance is None:
             raise InvalidConfig(f"run {self.run.run_id} has no provenance, expected one that is done")
         return self.run.provenance
+
+    @property
+    def number_of_sentences(self) -> str:
+        """The number of training sentences, with what it counts."""
+        if self.in_use is not None:
+            return f"{self.in_use:,} training sentences in use"
+        shared = ", with those that several silos have" if self.run.config.platforms else ""
+        return f"{self.made.train_sentences:,} training sentences{shared}"
 
     @property
     def test(self) -> EntityScores:

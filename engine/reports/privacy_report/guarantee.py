@@ -33,10 +33,7 @@ def trained_on(evidence: Evidence) -> Section:
             (f"Corpus{_number(index, evidence)}", _corpus_text(corpus))
             for index, corpus in enumerate(evidence.trained_on)
         ),
-        (
-            "Training sentences",
-            f"{made.train_sentences:,} ({100 * config.data_fraction:g}\u00a0% of the training set)",
-        ),
+        ("Training sentences", _sentences_text(evidence)),
         ("Parties", parties),
         ("External inputs", f"word vectors {made.vectors}; features: {config.features}"),
         ("Training", f"{config.training.epochs:g} epochs, {evidence.last.steps_total:,} steps in total"),
@@ -46,6 +43,14 @@ def trained_on(evidence: Evidence) -> Section:
     if evidence.missing:
         blocks.append(Paragraph(f"{evidence.missing} The figures below are those that the run recorded."))
     return Section("Model and training data", tuple(blocks))
+
+
+def _sentences_text(evidence: Evidence) -> str:
+    config, every = evidence.run.config, evidence.made.train_sentences
+    left_out = config.platforms and evidence.in_use not in (None, every)
+    shared = f"; {every:,} with those that several silos have, which are left out" if left_out else ""
+    share = f"{100 * config.data_fraction:g}\u00a0% of the training set{'s' if config.platforms else ''}"
+    return f"{evidence.number_of_sentences}{shared} ({share})"
 
 
 def _number(index: int, evidence: Evidence) -> str:

@@ -80,13 +80,13 @@ def verdict_text(evidence: Evidence) -> str:
 
 def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     """Return the eight lines of the privacy label, the same in every report."""
-    privacy, config, made = evidence.privacy, evidence.run.config, evidence.made
+    privacy, config = evidence.privacy, evidence.run.config
     guarantee = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
     guarantee += ", for the shared layers; none for the models of the clients" if evidence.shared_alone else ""
     none = "nothing: there is no privacy guarantee"
     tagger = KINDS[config.tagger.name].title
     return (
-        ("Trained on", f"{corpus_title(config.corpus)}, {made.train_sentences:,} sentences; model: {tagger}"),
+        ("Trained on", f"{corpus_title(config.corpus)}, {evidence.number_of_sentences}; model: {tagger}"),
         ("Privacy guarantee", guarantee if evidence.promises else f"none ({evidence.verdict})"),
         ("Protected unit", f"{privacy.unit} (adjacency: {privacy.neighbouring})" if evidence.promises else none),
         (f"Guarantee for a person in {SHOWN_PERSON} sentences", _person_text(evidence)),

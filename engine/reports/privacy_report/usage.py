@@ -20,6 +20,16 @@ BY_TYPE = "Test set entities by type"
 """Title of the table of entity types."""
 BY_CLIENT = "Scores by client"
 """Title of the table of clients."""
+RERUN, NEW_RUN = "Command to rerun this run", "Command for a new run with the same settings"
+"""Titles of the command, with a seed and with new keys."""
+NEW_KEYS = (
+    "The command does not repeat this run: its keys were destroyed. It trains another model with new keys, which "
+    "releases more about the same sentences. The ε of this report covers this run only. Two models together cost more."
+)
+OTHER_ENGINE = (
+    "An earlier engine computed this run. The command uses the current one, so the weights and scores differ, and ε "
+    "may differ."
+)
 
 
 def utility(evidence: Evidence) -> Section:
@@ -130,16 +140,15 @@ def provenance(evidence: Evidence) -> Section:
         ("Seed", f"{config.seed}" + ("" if made.noise_source == "seeded" else "; noise and sampling use secret keys")),
         ("Rerun", evidence.again or "none in this installation"),
     ]
+    secret = config.privacy.noise_source == "system" and config.privacy.private
+    notes = [NEW_KEYS] if secret else []
+    notes += [OTHER_ENGINE] if engine_of(run) else []
     blocks: list[Block] = [
         Facts("Provenance of the run", tuple(facts)),
-        Code("Command to rerun this run", f".venv/bin/{command_line(config)}"),
+        Code(NEW_RUN if secret else RERUN, f".venv/bin/{command_line(config)}"),
+        *map(Paragraph, notes),
         Facts("Settings with an effect", settings(config)),
     ]
-    if config.privacy.noise_source == "system" and config.privacy.private:
-        blocks.insert(
-            2,
-            Paragraph("A rerun uses new keys. It has the same privacy guarantee, but other random draws and weights."),
-        )
     return Section("Provenance", tuple(blocks))
 
 

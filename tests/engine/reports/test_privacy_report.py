@@ -219,7 +219,41 @@ class TestVerdicts:
         assert held[assumptions.HIDDEN_NOISE] is Held.CLAIMED
         first = builder.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
-        assert "other random draws" in text_of(builder.of_run(evidence))
+
+    def test_a_command_with_new_keys_is_another_run(self, evidence_of):
+        seeded = usage.provenance(evidence_of(PRIVATE)).blocks
+        assert [block.title for block in seeded if isinstance(block, Code)] == [usage.RERUN]
+        assert Paragraph(usage.NEW_KEYS) not in seeded
+        secret = usage.provenance(released(evidence_of(PRIVATE))).blocks
+        assert [block.title for block in secret if isinstance(block, Code)] == [usage.NEW_RUN]
+        assert Paragraph(usage.NEW_KEYS) in secret
+        assert "--noise-source system" in next(block.text for block in secret if isinstance(block, Code))
+
+    def test_a_command_of_an_earlier_engine_repeats_no_result(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
+        assert Paragraph(usage.OTHER_ENGINE) not in usage.provenance(evidence).blocks
+        older = replace(evidence.run, provenance=replace(evidence.made, engine_version="5"), outdated=True)
+        assert Paragraph(usage.OTHER_ENGINE) in usage.provenance(replace(evidence, run=older)).blocks
+
+    def test_each_number_of_sentences_says_what_it_counts(self, evidence_of):
+        for run_id, shared in ((PRIVATE, False), (PLATFORMS, True)):
+            evidence = evidence_of(run_id)
+            every = f"{evidence.made.train_sentences:,} training sentences"
+            known, unknown = replace(evidence, in_use=12_345), replace(evidence, in_use=None)
+            assert known.number_of_sentences == "12,345 training sentences in use"
+            assert unknown.number_of_sentences == every + shared * ", with those that several silos have"
+            for each in (known, unknown):
+                assert each.number_of_sentences in dict(summary.label(each))["Trained on"]
+                facts = dict(table(builder.of_run(each), "Model and data").rows)
+                assert facts["Training sentences"].startswith(each.number_of_sentences)
+        assert f"; {evidence.made.train_sentences:,} with those" in dict(
+            table(builder.of_run(known), "Model and data").rows
+        ).get("Training sentences", "")
+
+    def test_sentences_in_use_are_those_of_the_plan(self, evidence_of):
+        evidence = evidence_of(SYNTHETIC)
+        assert evidence.in_use == evidence.made.train_sentences
+        assert evidence_of(FEDERATED).in_use is None
 
     def test_without_noise_nothing_is_claimed(self, evidence_of):
         evidence = evidence_of(PLAIN)
