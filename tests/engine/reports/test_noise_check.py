@@ -1,0 +1,17 @@
+"""The noise check as text."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.reports.noise_check import WITHHELD, check_lines, check_rows
+from tests.engine.factories import record
+
+
+@pytest.mark.parametrize(("unit", "where"), [("sentence", "step"), ("client", "round")])
+def test_a_withheld_number_of_clients_is_a_mean_beside_the_planned_one(unit, where):
+    check = replace(record(0).noise_check, unit=unit, batch_planned=3.0, batch_std_planned=None)
+    row = check_rows(check, samples=False)[-1]
+    assert row == (f"Mean number of {unit}s in a {where}", WITHHELD, "3")
+    (line,) = (line for line in check_lines(check) if row[0] in line)
+    assert line.endswith("planned: 3")
