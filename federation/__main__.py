@@ -79,7 +79,9 @@ def _ledger(agreement: Agreement) -> int:
         print(f"{entry.at}  {entry.name}  round {entry.round}  ε = {_rounded_up(entry.epsilon)} at δ = {entry.delta:g}")  # noqa: T201
     unit = agreement.config.privacy.kind.protected
     epsilon, delta = ledger.total(unit)
-    print(f"All runs together: ε = {_rounded_up(epsilon)} at δ = {delta:g}, for {unit}")  # noqa: T201
+    total = f"ε = {_rounded_up(epsilon)} at δ = {delta:g}"
+    adjacency = f" (adjacency: {ledger.adjacency()})" if ledger.entries() else ""
+    print(f"All runs together: {total}, for {unit}{adjacency}")  # noqa: T201
     return 0
 
 

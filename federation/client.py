@@ -97,10 +97,15 @@ class OwnSentences(CorpusHandle):
         )
 
 
-def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
+def own_plan(config: SimulationConfig, examples: int, *, moves_sentences: bool = False) -> FederatedPlan:
     """Return the federated plan for a client with so many sentences, as if all clients had the same number.
 
     The client reads only its own part, and the mechanism on whole clients.
+
+    Args:
+        config: The configuration.
+        examples: Number of sentences of the client.
+        moves_sentences: Whether one more sentence of the common corpus may move others to another client.
     """
     clients, rounds = config.federation.clients, config.federation.rounds
     part = PrivacyPlan.of_piece(config, examples, examples * clients)
@@ -118,6 +123,7 @@ def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
         server=PrivacyPlan.of_clients(config, clients * rounds) if whole and config.privacy.private else None,
         mechanism=config.privacy.kind,
         equal=whole or config.federation.weighting == "equal",
+        moves_sentences=moves_sentences,
     )
 
 
@@ -186,12 +192,12 @@ class Client:
         noise_is_known = agreement.data is not None and self.config.privacy.noise_source == "seeded"
         self._epsilon_is_valid = not overlap.shared[0] and not noise_is_known
         self._secrets = seeded_secrets(self.config, public.checksum)
-        sentences = np.arange(len(side.holding.split))
+        sentences, moves_sentences = np.arange(len(side.holding.split)), False
         if own is public:
             plan = plan_of(self.config, public, self._secrets)
-            sentences = plan.chosen[plan.sentences[self._index]]
+            sentences, moves_sentences = plan.chosen[plan.sentences[self._index]], plan.moves_sentences
         self.holding: ClientData = replace(side.holding, split=subset(side.holding.split, sentences))
-        self.plan = own_plan(self.config, len(sentences))
+        self.plan = own_plan(self.config, len(sentences), moves_sentences=moves_sentences)
         self.run = sha256(f"{agreement.name}\n{run_key(self.config, own.checksum)}".encode()).hexdigest()[:16]
 
     def train(self, common: np.ndarray, round: int) -> Trained:
@@ -291,6 +297,7 @@ class Client:
             epsilon=epsilon,
             delta=self.config.privacy.delta,
             unit=self.config.privacy.kind.protected,
+            neighbouring=self.plan.neighbours,
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
 

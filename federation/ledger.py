@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from engine.config.mechanism_registry import adjacency_text
 from engine.errors import BudgetExceeded, StoreError
 
 
@@ -31,6 +32,7 @@ class Entry:
         delta: δ.
         unit: The protected unit.
         at: Time, ISO 8601.
+        neighbouring: Adjacency for which ε holds; empty in lines of versions up to 0.7.0.
     """
 
     run: str
@@ -40,6 +42,7 @@ class Entry:
     delta: float
     unit: str
     at: str
+    neighbouring: str = ""
 
 
 class Ledger:
@@ -72,6 +75,10 @@ class Ledger:
             file.write(json.dumps(value) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def adjacency(self) -> str:
+        """Return the adjacency under which the total of all runs holds, in words."""
+        return adjacency_text(entry.neighbouring for entry in self.entries())
 
     def total(self, unit: str) -> tuple[float, float]:
         """Return ε and δ of all runs, composed; a run that protects another unit has ε = ∞."""

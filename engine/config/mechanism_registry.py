@@ -3,6 +3,7 @@
 :mod:`engine.privacy` implements them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -115,6 +116,33 @@ SECURE_SUM = MechanismKind(
     "The total noise is about as large as a single client would have to add under the local mechanism.",
 )
 """Bonawitz et al. 2017, with shares of the noise as in Truex et al. 2019."""
+
+NOT_RECORDED = "not recorded"
+
+
+def common_adjacency(names: Iterable[str]) -> str | None:
+    """Return the adjacency under which several values of ε all hold; None if there is none.
+
+    ε for adding or removing one also holds for zeroing it out: the sum of a step is the same without a sentence and
+    with an empty one, and the settings are fixed.
+    """
+    found = set(names)
+    if found == {ADD_OR_REMOVE, ZERO_OUT}:
+        return ZERO_OUT
+    return found.pop() if len(found) == 1 else None
+
+
+def adjacency_text(names: Iterable[str]) -> str:
+    """Return the adjacency under which several values of ε all hold, in words.
+
+    Args:
+        names: Their adjacencies, at least one; empty where none is stored.
+    """
+    found = set(names)
+    if "" in found:
+        return NOT_RECORDED
+    return common_adjacency(found) or f"none for all ({'; '.join(sorted(found))})"
+
 
 MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL, SECURE_SUM)}
 """Mechanisms by name, in display order."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.config.mechanism_registry import adjacency_text
 from engine.privacy.rdp_filter import RdpFilter
 
 UNITS = ("sentence", "client")
@@ -56,6 +57,7 @@ class Charge:
         pending: Whether ``rdp`` is the whole cost of a run that has not finished.
         at: When it was last charged.
         parties: Fingerprint of the run's clients, which separates them from those of another run; empty if unknown.
+        neighbouring: Adjacency for which the cost holds; empty if it is not recorded, as by versions up to 0.7.0.
     """
 
     stream: str
@@ -65,6 +67,7 @@ class Charge:
     pending: bool
     at: str
     parties: str = ""
+    neighbouring: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,13 @@ class BudgetState:
         return all(access.published for access in self.looks)
 
     @property
+    def adjacency(self) -> str:
+        """The adjacency under which the total holds for all charged runs, in words."""
+        if not self.bookings:
+            return "that of the charged runs"
+        return adjacency_text(charge.neighbouring for charge in self.bookings)
+
+    @property
     def booked(self) -> float:
         """Sum of the Rényi divergences of all charges."""
         return sum(charge.rdp for charge in self.bookings)
@@ -154,6 +164,7 @@ class ChargeRequest:
         run: The run.
         what: Description of the run.
         cost: Returns its Rényi divergence under a budget, ∞ without a privacy guarantee.
+        neighbouring: Returns the adjacency for which this cost holds.
         again: Whether the run has fresh noise although the stream has its name.
         even: Whether its cost is proportional to its steps.
         steps: Steps of the whole run.
@@ -176,6 +187,7 @@ class ChargeRequest:
     parties: str = ""
     shared: str = ""
     unprotected: bool = False
+    neighbouring: Callable[[Budget], str] = lambda _: ""
 
     def may_be_unprotected(self, budget: Budget) -> bool:
         """Return whether the user may accept an unprotected access: ε is ∞, or the budget is that of another corpus."""

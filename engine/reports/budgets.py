@@ -20,9 +20,10 @@ class Fits(Protocol):
     def times(self) -> int: ...  # noqa: D102
 
 
-def total_text(budget: Budget) -> str:
-    """Return the privacy guarantee of a budget."""
-    return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} for each {budget.unit}"
+def total_text(now: BudgetState, budget: Budget) -> str:
+    """Return the privacy guarantee of a budget, which holds for the charges in ``now``."""
+    guarantee = f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} for each {budget.unit}"
+    return f"{guarantee} (adjacency: {now.adjacency})"
 
 
 def headline(now: BudgetState) -> str:
@@ -32,9 +33,9 @@ def headline(now: BudgetState) -> str:
     if not now.holds:
         number = sum(not access.published for access in now.looks)
         accesses = "1 unprotected access" if number == 1 else f"{number:,} unprotected accesses"
-        return f"The total no longer holds ({total_text(now.budget)}): {accesses}."
+        return f"The total no longer holds: {accesses}. It was {total_text(now, now.budget)}."
     spent = "nothing" if not now.booked else f"{now.share:.0%}"
-    return f"{total_text(now.budget)}: {spent} spent."
+    return f"{total_text(now, now.budget)}: {spent} spent."
 
 
 def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
@@ -47,7 +48,8 @@ def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     if now.budget is None:
         return f"{now.name} has no budget: the ε of its runs are not composed. Set one with `budget set {now.name}`."
     lines = [
-        f"{now.name}: {total_text(now.budget)}, over all models trained on it. {now.share:.1%} of the budget is used."
+        f"{now.name}: {total_text(now, now.budget)}, over all models trained on it. {now.share:.1%} of the budget is "
+        "used."
     ]
     if not now.holds:
         lines.insert(0, f"{now.name}: {headline(now)}")
@@ -75,6 +77,7 @@ def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]
         "checksum": now.corpus,
         "budget": asdict(now.budget) if now.budget else None,
         "totals": [asdict(total) for total in now.totals],
+        "neighbouring": now.adjacency if now.bookings else None,
         "booked": now.share,
         "holds": now.holds,
         "bookings": [_charge_fields(charge, capacity) for charge in now.bookings],
@@ -88,4 +91,5 @@ def _charge_fields(charge: Charge, capacity: float) -> dict[str, Any]:
     """Return the fields of a charge under the names that the JSON output has had from the beginning."""
     fields = asdict(charge)
     renamed = {"open": fields.pop("pending"), "booked": fields.pop("rdp") / capacity}
+    renamed["neighbouring"] = charge.neighbouring or None
     return fields | renamed

@@ -1,12 +1,14 @@
 """The noise check as text: measured values, planned values and limits."""
 
+import math
 from collections.abc import Callable
 
 from engine.records import (
     NoiseCheck,
+    PrivacySpent,
     RoundRecord,
 )
-from engine.reports.numbers import epsilon_text
+from engine.reports.numbers import delta_text, epsilon_text
 
 WITHHELD = "withheld"
 """In place of a measured value that is computed from samples and noise."""
@@ -17,9 +19,17 @@ def privacy_lines(record: RoundRecord) -> list[str]:
     check, privacy = record.noise_check, record.privacy
     lines = ["", *check_lines(check)] if check else []
     if privacy.assumptions:
-        lines += ["", f"ε = {epsilon_text(privacy.epsilon)} assumes:"]
+        lines += ["", f"{guarantee_text(privacy)} assumes:"]
         lines += [f"  {sentence}" for sentence in privacy.assumptions]
     return lines
+
+
+def guarantee_text(privacy: PrivacySpent) -> str:
+    """Return ε with δ, the protected unit and the adjacency; ε alone without a guarantee."""
+    epsilon = f"ε = {epsilon_text(privacy.epsilon)}"
+    if math.isinf(privacy.epsilon):
+        return epsilon
+    return f"{epsilon} at δ = {delta_text(privacy.delta)} for {privacy.unit} (adjacency: {privacy.neighbouring})"
 
 
 def check_lines(check: NoiseCheck) -> list[str]:
@@ -29,7 +39,7 @@ def check_lines(check: NoiseCheck) -> list[str]:
     rows = check_rows(check)
     name_width, value_width = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines += [
-        f"  {name:{name_width}}  {value:>{value_width}}" + (f"   planned {planned}" if planned else "")
+        f"  {name:{name_width}}  {value:>{value_width}}" + (f"   planned: {planned}" if planned else "")
         for name, value, planned in rows
     ]
     lines += filter(None, [looked_less(check)])
@@ -89,7 +99,7 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
 
 def _sample_rows(check: NoiseCheck, *, withheld: bool) -> list[tuple[str, str, str]]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
-    name = "Sentences per step" if check.unit == "sentence" else "Clients per round"
+    name = f"Mean number of {check.unit}s in a {'step' if check.unit == 'sentence' else 'round'}"
     measured = WITHHELD if withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
     rows = [(name, measured, f"{check.batch_planned:.4g}{spread}")]
     if check.sampling_compared:

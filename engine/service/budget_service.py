@@ -26,7 +26,7 @@ from engine.records import Run, RunKind
 from engine.reports.labels import corpus_title
 from engine.service.access_service import AccessService
 from engine.service.budget_accounts import BudgetAccounts, shared_text
-from engine.service.budget_totals import new_total, usual_settings
+from engine.service.budget_totals import AffordableRun, new_total, usual_settings
 from engine.service.context import ServiceContext
 from engine.service.preview_service import PreviewService
 from engine.service.run_queries import RunQueries
@@ -48,23 +48,6 @@ class BudgetEffect:
 
     text: str = ""
     unprotected: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AffordableRun:
-    """A configuration that the rest of a budget can pay for.
-
-    Attributes:
-        title: Name of the configuration.
-        config: The configuration.
-        share: Cost as a share of the budget, 0 to 1.
-        times: Number of such runs that still fit.
-    """
-
-    title: str
-    config: SimulationConfig
-    share: float
-    times: int
 
 
 class BudgetService:
@@ -246,6 +229,7 @@ class BudgetService:
                     run=identity,
                     what=_what(config, account.shared_by) + (", without a privacy guarantee" if without else ""),
                     cost=lambda budget: math.inf if without else cost(budget.unit, budget.order),
+                    neighbouring=lambda budget: accounting.adjacency(plan, budget.unit),
                     again=again,
                     even=_even(config),
                     steps=plan.steps,
@@ -342,7 +326,8 @@ class BudgetService:
             if not math.isfinite(cost) or self._queries.overlap(run.config).breaks_privacy:
                 yield {**entry, "kind": LOOK}
                 continue
-            parts = {"stream": _stream(run), "cost": cost, "parties": parties}
+            held = accounting.adjacency(plan, budget.unit)
+            parts = {"stream": _stream(run), "cost": cost, "parties": parties, "neighbouring": held}
             if run.status.state.final:
                 with self._context.store.exclusive() as connection:
                     failed = privacy_ledger.failed_check(connection, run.run_id)

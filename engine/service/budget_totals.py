@@ -1,6 +1,7 @@
 """The total of a new budget, with the Rényi order that is fixed with it, and the settings that users usually choose."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from engine.config import PrivacyConfig, SimulationConfig
@@ -15,6 +16,23 @@ _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
 """A release with all examples; its best Rényi order suits all such releases at any noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffordableRun:
+    """A configuration that the rest of a budget can pay for.
+
+    Attributes:
+        title: Name of the configuration.
+        config: The configuration.
+        share: Cost as a share of the budget, 0 to 1.
+        times: Number of such runs that still fit.
+    """
+
+    title: str
+    config: SimulationConfig
+    share: float
+    times: int
 
 
 def new_total(

@@ -174,8 +174,9 @@ def charge(connection: Connection, wishes: Sequence[ChargeRequest], *, queued: b
             "before": earlier,
             "again": wish.again,
             "own": cost,
+            "parties": wish.parties,
+            "neighbouring": wish.neighbouring(budget),
         }
-        steps["parties"] = wish.parties
         kind = SPENT if wish.ended else BOOKED
         _append(connection, {**entry, "kind": kind, "stream": wish.stream, "cost": whole, **steps})
 
@@ -223,7 +224,7 @@ def set_total(
     if state.share > 1:
         raise BudgetExceeded(
             f"epsilon={budget.epsilon:g}: earlier training on the corpus {name} already used {state.share:.0%} of this "
-            f"total at δ = {budget.delta:g} for each {budget.unit}; expected a larger ε"
+            f"total at δ = {budget.delta:g} for each {budget.unit} (adjacency: {state.adjacency}); expected a larger ε"
         )
 
 
@@ -237,7 +238,7 @@ def problem(now: BudgetState, wish: ChargeRequest) -> str:
     budget = now.budget
     if budget is None:
         return ""
-    total, cost = f"{wish.shared}{_total_text(now.name, budget)}", wish.cost(budget)
+    total, cost = f"{wish.shared}{_total_text(now, budget)}", wish.cost(budget)
     if math.isinf(cost):
         return f"{total}; this run has no privacy guarantee for a {budget.unit}, so it cannot be charged. {UNPROTECTED}"
     if budget.unit == "client" and any(booked.parties not in ("", wish.parties) for booked in now.bookings):
@@ -252,8 +253,9 @@ def problem(now: BudgetState, wish: ChargeRequest) -> str:
     ) + (f". {UNPROTECTED}" if wish.shared else "")
 
 
-def _total_text(name: str, budget: Budget) -> str:
-    return f"The budget of {name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} for each {budget.unit}"
+def _total_text(now: BudgetState, budget: Budget) -> str:
+    guarantee = f"ε = {budget.epsilon:g} at δ = {budget.delta:g} for each {budget.unit}"
+    return f"The budget of {now.name} is {guarantee} (adjacency: {now.adjacency})"
 
 
 def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash: str) -> BudgetState:
@@ -277,6 +279,7 @@ def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash
                 pending=entry["kind"] == BOOKED,
                 at=entry["at"],
                 parties=entry.get("parties", ""),
+                neighbouring=entry.get("neighbouring", ""),
             )
     last_name = entries[-1]["name"] if entries else name
     return BudgetState(
@@ -296,7 +299,7 @@ def _pending(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _head(entry: dict[str, Any]) -> dict[str, Any]:
-    names = ("corpus", "name", "run", "what", "stream", "parties")
+    names = ("corpus", "name", "run", "what", "stream", "parties", "neighbouring")
     return {name: entry[name] for name in names if name in entry}
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from engine.config.mechanism_registry import NOT_RECORDED
 from engine.privacy.budget import BudgetState
 from engine.reports.numbers import delta_text
-from engine.service.budget_service import AffordableRun
+from engine.service.budget_totals import AffordableRun
 from pages.shared import address
 
 INTRODUCTION = (
@@ -22,6 +23,8 @@ COVERAGE = """\
 - Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
   run counts.
 - A budget per client is valid for one partition of the corpus: a run with other clients is refused.
+- The total holds under the weakest adjacency of the charged runs. ε for adding or removing one also holds for zeroing
+  it out. Charges of earlier versions have no recorded adjacency.
 - A corpus that shares sentences with this one, such as a changed copy, draws on this budget too. The comparison
   ignores case and punctuation, and finds neither cut nor reworded sentences. It includes only corpora that the user
   may use.
@@ -67,6 +70,7 @@ def charges(now: BudgetState) -> list[dict[str, Any]]:
             "share": 100 * charge.rdp / capacity,
             "what": charge.what,
             "status": "running" if charge.pending else "finished",
+            "adjacency": charge.neighbouring or NOT_RECORDED,
             "run ID": charge.run or "–",
             "charged": charge.at[:16].replace("T", " "),
         }

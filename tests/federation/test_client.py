@@ -66,6 +66,26 @@ def simulated(config, settings):
     return [run.weights.copy() for progress in run.train() if progress.round is not None]
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "zero out one"),
+        ({"partition": "independent"}, "add or remove one"),
+        ({"mechanism": "local"}, "replace all that one client has"),
+    ],
+)
+def test_ledger_has_the_adjacency_of_the_clients_sentences(tmp_path, settings, fields, expected):
+    """A client's own file is not assigned by the program, so that one more sentence moves no other."""
+    client = Client(agreement(tmp_path, **fields), settings)
+    assert client._entry(0, 1.0).neighbouring == expected
+    sentences = split(client.config, settings)[0]
+    own = tmp_path / "own.conll"
+    own.write_text("\n".join("".join(f"{t}\t{g}\n" for t, g in zip(*each, strict=True)) for each in sentences))
+    fields = fields | {"data_fraction": 1.0}
+    moved = Client(agreement(tmp_path, data=own, **fields), settings)._entry(0, 1.0).neighbouring
+    assert moved == ("add or remove one" if "mechanism" not in fields else expected)
+
+
 @pytest.mark.repeats(area="processes", after=2)
 @pytest.mark.parametrize("mechanism", ["dp-sgd", "secure-sum", "local"])
 def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):

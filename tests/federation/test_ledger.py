@@ -1,6 +1,7 @@
 """The privacy ledger of a client."""
 
 import dataclasses
+import json
 import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
+from engine.config.mechanism_registry import ADD_OR_REMOVE, NOT_RECORDED, ZERO_OUT
 from engine.errors import BudgetExceeded, StoreError
 from federation.ledger import Entry, Ledger
 
@@ -26,6 +28,24 @@ def test_total_is_the_last_round_of_each_run_summed_over_runs(tmp_path):
         ledger.charge(entry)
     assert ledger.total(SENTENCE) == pytest.approx((1.75, 3e-5))
     assert [entry.round for entry in Ledger(tmp_path).entries()] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"), [(ADD_OR_REMOVE, ADD_OR_REMOVE), (ZERO_OUT, ZERO_OUT), ("", NOT_RECORDED)]
+)
+def test_total_holds_for_the_adjacency_of_all_runs(tmp_path, second, expected):
+    ledger = Ledger(tmp_path)
+    ledger.charge(dataclasses.replace(FIRST, neighbouring=ADD_OR_REMOVE))
+    ledger.charge(dataclasses.replace(FIRST, run="b", neighbouring=second))
+    assert Ledger(tmp_path).adjacency() == expected
+
+
+def test_lines_of_earlier_versions_have_no_adjacency(tmp_path):
+    line = dataclasses.asdict(FIRST)
+    del line["neighbouring"]
+    (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
+    assert Ledger(tmp_path).entries() == [FIRST]
+    assert Ledger(tmp_path).adjacency() == NOT_RECORDED
 
 
 def test_second_charge_of_a_round_raises_budget_exceeded(tmp_path):

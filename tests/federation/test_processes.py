@@ -114,6 +114,8 @@ def test_each_client_including_the_killed_one_has_its_charges(finished, rounds):
     for number in (1, 2, 3):
         entries = Ledger(finished.folder / f"hospital-{number}").entries()
         assert [entry.round for entry in entries] == list(range(1, rounds + 1))
+        own = number != KILLED + 1  # others have sentences of the public corpus, by their positions
+        assert {entry.neighbouring for entry in entries} == {"add or remove one" if own else "zero out one"}
         if number == KILLED + 1:  # it has sentences of the public corpus
             spent = [entry.epsilon for entry in entries]
             assert spent == sorted({*spent}), "ε grows with each round"
@@ -122,6 +124,7 @@ def test_each_client_including_the_killed_one_has_its_charges(finished, rounds):
             assert entries[0].epsilon == math.inf
     output = finished.verb("ledger", "1.toml")
     assert "All runs together: ε = ∞" in output
+    assert "(adjacency: add or remove one)" in output
 
 
 def test_saved_model_has_its_epsilon(finished):

@@ -35,7 +35,9 @@ def test_budget_can_be_set(open_page):
     page.number_input[0].set_value(4.0)
     page.button[0].click().run()
     assert not page.exception
-    assert page.markdown[0].value == "### ε = 4 at δ = 1e-5 for each sentence: nothing spent."
+    assert page.markdown[0].value == (
+        "### ε = 4 at δ = 1e-5 for each sentence (adjacency: that of the charged runs): nothing spent."
+    )
     assert any("Affordable runs" in each.value for each in page.markdown)
 
 
@@ -49,6 +51,7 @@ def test_charges_are_listed(open_page, spent):
     assert state.share > 0
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
+    assert frames[0]["adjacency"].tolist() == [state.adjacency] == ["add or remove one"]
     assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without a privacy guarantee"]
     assert frames[2]["times"].iloc[-1] == 0
     page.number_input[0].set_value(0.1)

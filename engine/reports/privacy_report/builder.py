@@ -6,8 +6,7 @@ from typing import Any
 
 from engine import VERSION
 from engine.config import PARAMETERS
-from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
-from engine.records import PrivacySpent
+from engine.config.mechanism_registry import common_adjacency
 from engine.reports.document.model import Block, Document, Facts, Paragraph, Section, Table
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
@@ -83,7 +82,7 @@ def of_two(first: Evidence, second: Evidence) -> Document:
     ]
     for evidence, name in zip((first, second), names, strict=True):
         facts = next(block for block in usage.provenance(evidence).blocks if isinstance(block, Facts))
-        sections.append(Section(f"Provenance: {name}", (facts, *usage.provenance(evidence).blocks[1:2])))
+        sections.append(Section(f"Provenance: {name}", (facts, *usage.provenance(evidence).blocks[1:-1])))
     alarms = " ".join(filter(None, map(summary.alarm, (first, second))))
     return Document(
         title="Privacy report: two runs side by side",
@@ -140,7 +139,8 @@ def _difference(first: Evidence, second: Evidence) -> str:
         unprotected = [evidence.run.run_id for evidence in (first, second) if not evidence.promises]
         subject = f"Run {unprotected[0]} gives" if len(unprotected) == 1 else f"Runs {' and '.join(unprotected)} give"
         return f"The two runs cannot be compared by ε. {subject} no privacy guarantee."
-    if first.privacy.unit != second.privacy.unit or not _have_common_adjacency(first.privacy, second.privacy):
+    adjacencies = (first.privacy.neighbouring, second.privacy.neighbouring)
+    if first.privacy.unit != second.privacy.unit or not common_adjacency(adjacencies):
         return "The two values of ε are not comparable: protected unit or adjacency differs."
     if first.privacy.delta != second.privacy.delta:
         return (
@@ -165,15 +165,6 @@ def _unprotected(*runs: Evidence) -> str:
         return ""
     subject = f"The model of run {names[0]} is" if len(names) == 1 else "Both models are"
     return f"{subject} not protected: the noise seed is public, and ε requires secret noise."
-
-
-def _have_common_adjacency(first: PrivacySpent, second: PrivacySpent) -> bool:
-    """Return whether ε of both holds under one adjacency: ε for adding or removing one also holds for zeroing it out.
-
-    The sum of a step is the same without a sentence and with an empty one, and the settings are fixed.
-    """
-    names = {first.neighbouring, second.neighbouring}
-    return len(names) == 1 or names == {ADD_OR_REMOVE, ZERO_OUT}
 
 
 def _missed(first: Evidence, second: Evidence) -> tuple[tuple[str, str, str], ...]:

@@ -21,7 +21,7 @@ def test_budget_is_set_and_shown(shell):
     assert {"title", "share", "times"} <= set(printed["possible"][0])
     code, out, _ = shell("budget", "show", "synthetic")
     assert code == 0
-    assert "ε = 2 at δ = 1e-5" in out
+    assert "ε = 2 at δ = 1e-5 for each sentence (adjacency: " in out
 
 
 def test_train_charges_a_run_that_fits_and_refuses_one_that_does_not(shell, service):
@@ -38,6 +38,8 @@ def test_train_charges_a_run_that_fits_and_refuses_one_that_does_not(shell, serv
     code, out, _ = shell("budget", "show", "synthetic", "--json")
     (charge,) = json.loads(out)["bookings"]
     assert 0 < charge["booked"] < 1
+    assert charge["neighbouring"] == json.loads(out)["neighbouring"] == "add or remove one"
+    assert "(adjacency: add or remove one)" in shell("budget", "show", "synthetic")[1]
     assert charge["open"] == 0, "a training in the foreground is charged in full"
 
 

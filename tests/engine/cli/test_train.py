@@ -63,6 +63,19 @@ def test_train_prints_a_line_per_record_then_test_scores_and_noise_check(shell, 
     assert "Noise check passed" in text
 
 
+@pytest.mark.parametrize("adjacency", ["add or remove one", "zero out one"])
+def test_train_states_unit_and_adjacency_of_its_epsilon(shell, service, adjacency):
+    service.records = tuple(
+        replace(each, privacy=replace(each.privacy, neighbouring=adjacency, assumptions=("x",)))
+        for each in service.records
+    )
+    last = json.loads(shell(*TRAIN, "--json")[1].splitlines()[-1])
+    assert (last["unit"], last["neighbouring"]) == ("one labelled sentence", adjacency)
+    (line,) = (line for line in shell(*TRAIN)[1].splitlines() if line.endswith("assumes:"))
+    assert f"for one labelled sentence (adjacency: {adjacency})" in line
+    assert "δ = 1e-5" in line
+
+
 def test_train_prints_a_failed_noise_check(shell, service):
     service.records = (record(0, 1, faults=("noise_std=0.1",)),)
     assert json.loads(shell(*TRAIN, "--json")[1])["noise_check"]["failed"] is True

@@ -6,6 +6,7 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.embeddings.contamination import Overlap
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
@@ -58,9 +59,31 @@ def test_run_without_noise_is_refused_unless_accepted(app):
     now = app.budgets.state("synthetic")
     assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a privacy guarantee"))
     assert not now.holds
-    assert headline(now).startswith("The total no longer holds (ε = 2 at δ = 1e-5 for each sentence): 1 unprotected")
+    assert headline(now).startswith("The total no longer holds: 1 unprotected access.")
+    assert "ε = 2 at δ = 1e-5 for each sentence" in headline(now)
     assert not account_fields(now, [])["holds"]
     assert "no longer holds" in account_text(now, []).splitlines()[0]
+
+
+def test_budget_states_the_weakest_adjacency_of_its_runs(app):
+    assert app.budgets.set_total("synthetic", 20.0).adjacency == "that of the charged runs"
+    assert account_fields(app.budgets.state("synthetic"), [])["neighbouring"] is None
+    stated = []
+    for changed in ({}, {"clients": 2, "partition": "random"}):
+        app.runs.submit(SimulationConfig.from_flat(CONFIG.flat() | {"batch_size": 64} | changed))
+        now = app.budgets.state("synthetic")
+        assert f"(adjacency: {now.adjacency})" in headline(now)
+        assert f"(adjacency: {now.adjacency})" in account_text(now, []).splitlines()[0]
+        stated.append(account_fields(now, [])["neighbouring"])
+    assert stated == [ADD_OR_REMOVE, ZERO_OUT]
+    assert [each["neighbouring"] for each in account_fields(now, [])["bookings"]] == stated
+    with pytest.raises(BudgetExceeded, match=rf"adjacency: {ZERO_OUT}"):
+        app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.3)))
+
+
+def test_runs_before_the_budget_have_their_adjacency(app):
+    app.runs.submit(SimulationConfig.from_flat(CONFIG.flat() | {"batch_size": 64, "clients": 2, "partition": "random"}))
+    assert app.budgets.set_total("synthetic", 20.0).adjacency == ZERO_OUT
 
 
 def accepted(app) -> str:

@@ -14,8 +14,9 @@ from hypothesis import settings as checked
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
+from engine.config.mechanism_registry import ADD_OR_REMOVE, LOCAL, NOT_RECORDED, ZERO_OUT
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
-from engine.privacy.budget import LOOK, Budget, BudgetState, ChargeRequest
+from engine.privacy.budget import LOOK, SPENT, Budget, BudgetState, ChargeRequest
 from engine.records import PlatformRecord
 from engine.store import privacy_ledger
 from engine.store.run_store import RunStore
@@ -51,6 +52,34 @@ def execute_sql(address: str, statement: str) -> None:
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ([ADD_OR_REMOVE], ADD_OR_REMOVE),
+        ([ADD_OR_REMOVE, ZERO_OUT], ZERO_OUT),
+        ([ZERO_OUT, ""], NOT_RECORDED),
+        ([ADD_OR_REMOVE, LOCAL.neighbours], f"none for all ({ADD_OR_REMOVE}; {LOCAL.neighbours})"),
+    ],
+)
+def test_total_holds_for_the_adjacency_of_all_charges(store, stored, expected):
+    """It stays that of the pending charge when a run ends."""
+    for number, name in enumerate(stored):
+        submit(store, f"run-{number}", 0.1, neighbouring=lambda budget, name=name: name)
+        end_run(store, f"run-{number}", 100, "done")
+    now = account_of(store)
+    assert [charge.neighbouring for charge in now.bookings] == stored
+    assert not any(charge.pending for charge in now.bookings)
+    assert now.adjacency == expected
+
+
+def test_entries_of_earlier_versions_have_no_recorded_adjacency(store):
+    """Their hash chain stays valid."""
+    with store.exclusive() as connection:
+        entry = {"corpus": CORPUS, "name": "corpus", "run": "a", "what": "a run", "stream": "a", "cost": 0.1}
+        privacy_ledger._append(connection, entry | {"kind": SPENT})
+    assert account_of(store).adjacency == NOT_RECORDED
 
 
 @pytest.fixture
