@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from engine.config.mechanism_registry import adjacency_text
 from engine.experiments.planner.evidence import Setting
 from engine.experiments.planner.next_runs import AT_LIMIT, BEYOND, FROM_CURVE, MORE_SEEDS
 from engine.experiments.planner.ranking import EvidenceLevel, Judged, Reading
@@ -139,10 +140,18 @@ def next_text(run: NextRun) -> str:
     candidate = run.candidate
     number = "one run" if candidate.runs == 1 else f"{candidate.runs} runs"
     seconds = "" if run.seconds is None else f", about {run.seconds:,.0f} s in total"
+    measured = candidate.like.adjacency
+    other = "" if run.adjacency == measured else f"; the measured runs have another one: {measured}"
     return (
         f"{number} with σ = {run.config.privacy.noise_multiplier:g}, ε = {epsilon_text(run.epsilon)} each{seconds} "
-        f"(reason: {_WHY[candidate.rule]})"
+        f"(reason: {_WHY[candidate.rule]}; adjacency: {run.adjacency}{other})"
     )
+
+
+def adjacency_note(plan: Recommendation) -> str:
+    """Return the adjacency under which all compared values of ε hold; empty without noise."""
+    names = {done.last.privacy.neighbouring for judged in plan.answer.compared for done in judged.setting.done}
+    return f"Adjacency under which every ε of these runs holds: {adjacency_text(names)}." if names else ""
 
 
 def left_out_lines(plan: Recommendation) -> list[str]:
@@ -189,6 +198,7 @@ def rows(judged: Iterable[Judged]) -> list[dict[str, Any]]:
             **{key: value for reading in one.readings for key, value in _reading(reading).items()},
             "runs": [done.run.run_id for done in one.setting.done],
             "command": command_line(one.setting.config),
+            "neighbouring": one.setting.adjacency or None,
         }
         for one in judged
     ]
@@ -218,6 +228,7 @@ def plan_fields(plan: Recommendation) -> dict[str, Any]:
                 "rule": each.candidate.rule,
                 "runs": each.candidate.runs,
                 "epsilon": each.epsilon,
+                "neighbouring": each.adjacency,
                 "seconds": each.seconds,
                 "command": command_line(each.config),
             }
@@ -244,7 +255,8 @@ def plan_text(plan: Recommendation) -> str:
     lines = [answer_text(plan), *explanations(plan)]
     for judged in plan.answer.best:
         scores = ", ".join(f"{measure_text(reading.measure)} {reading_text(reading)}" for reading in judged.readings)
-        cost = f"ε = {_epsilon(judged)} (δ = {delta_text(plan.target.delta)}), {judged.setting.seconds:.0f} s per run"
+        holds = f"δ = {delta_text(plan.target.delta)}, adjacency: {judged.setting.adjacency}"
+        cost = f"ε = {_epsilon(judged)} ({holds}), {judged.setting.seconds:.0f} s per run"
         grade = (
             f"{GRADES[judged.grade]}, {judged.hits:,} of {len(judged.setting.done):,} runs reach it"
             if judged.thresholds
@@ -258,7 +270,8 @@ def plan_text(plan: Recommendation) -> str:
     if plan.next_runs:
         lines += ["", "Next run:", *(f"  {command_line(run.config)}" for run in plan.next_runs[:1])]
     if plan.evidence.settings:
-        lines += ["", chance_text(plan), OPTIMISTIC, COSTS, error_text(plan)]
+        notes = (chance_text(plan), OPTIMISTIC, COSTS, adjacency_note(plan), error_text(plan))
+        lines += ["", *filter(None, notes)]
     if excluded := left_out_lines(plan):
         lines.append(f"Excluded: {'; '.join(excluded)}.")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 from engine.config import SimulationConfig, with_noise
 from engine.errors import CorpusError, InvalidConfig
@@ -73,6 +74,9 @@ def _with_cost(app: Application, candidate: Candidate, target: Target) -> NextRu
     """
     provenance = candidate.like.done[0].run.provenance
     config, epsilon = candidate.config, candidate.epsilon
+    adjacency = candidate.like.adjacency
+    with suppress(CorpusError):
+        adjacency = app.previews.plan(config).neighbours
     if candidate.rule != MORE_SEEDS:
         try:
             exact = app.previews.noise_multiplier_for(config, epsilon)
@@ -85,4 +89,5 @@ def _with_cost(app: Application, candidate: Candidate, target: Target) -> NextRu
     )
     seconds = duration.seconds if duration else None
     within = target.seconds is None or seconds is None or seconds <= target.seconds
-    return NextRun(candidate, config, epsilon, None if seconds is None else seconds * candidate.runs, within)
+    total = None if seconds is None else seconds * candidate.runs
+    return NextRun(candidate, config, epsilon, adjacency, total, within)

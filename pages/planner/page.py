@@ -55,7 +55,7 @@ if plan.next_runs:
     st.markdown("\n".join(f"- {rows.next_run(run)}" for run in plan.next_runs))
 st.caption(f"{texts.chance_text(plan)} {texts.OPTIMISTIC}")
 seeded_noise_notice.caption()
-st.info(texts.COSTS, icon=":material/receipt_long:")
+st.info(f"{texts.COSTS} {texts.adjacency_note(plan)}", icon=":material/receipt_long:")
 drawn = curve.highest(plan.lines, chart.MOST)
 name = texts.measure_text(target.main)
 st.markdown(f"#### {address.plain(name)} against ε")

@@ -18,6 +18,7 @@ def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     return [
         {
             "ε": epsilon_text(result.setting.epsilon),
+            "adjacency": result.setting.adjacency or "–",
             **_reached(result),
             **{measure_text(reading.measure): reading_text(reading) for reading in result.readings},
             metrics.INTERVAL: metrics.interval(*(done.last.test for done in result.setting.done if done.last.test)),

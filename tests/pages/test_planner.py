@@ -29,7 +29,7 @@ F1 = (Threshold(Measure(), 0.6),)
 
 def test_rows_have_score_epsilon_and_link():
     (row,) = rows.settings(plan(RUNS, thresholds=F1).answer.best)
-    assert row["ε"] == "4"
+    assert (row["ε"], row["adjacency"]) == ("4", "add or remove one")
     assert row["reached"] == "significant, 2 of 2 runs"
     assert row["F1"].startswith("0.805 (")
     assert row["run"].startswith("./?")
@@ -40,6 +40,8 @@ def test_csv_has_every_compared_setting():
     lines = rows.csv(plan(RUNS, thresholds=F1)).splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("epsilon,reached,runs_that_reach_it,seeds,seconds,f1,f1_sd,f1_low,f1_high,runs,command")
+    assert lines[0].endswith(",neighbouring")
+    assert lines[1].endswith(",add or remove one")
     assert lines[1].startswith("4.0,surely,2,2,")
 
 

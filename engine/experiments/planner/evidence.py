@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.config import SimulationConfig
+from engine.config.mechanism_registry import adjacency_text
 from engine.errors import InvalidConfig
 from engine.experiments.planner.targets import ALL, Measure, Target
 from engine.experiments.seed_aggregates import engine_of
@@ -54,6 +55,11 @@ class Setting:
     def epsilon(self) -> float:
         """The largest ε among the seeds, ∞ without noise."""
         return max(done.last.privacy.epsilon for done in self.done)
+
+    @property
+    def adjacency(self) -> str:
+        """The adjacency under which the ε of all seeds hold, in words; empty without noise."""
+        return adjacency_text(done.last.privacy.neighbouring for done in self.done) if self.private else ""
 
     @cached_property
     def seconds(self) -> float:

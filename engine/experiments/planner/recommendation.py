@@ -18,6 +18,7 @@ class NextRun:
         candidate: the candidate.
         config: configuration of its first run.
         epsilon: ε of each run, by the accountant.
+        adjacency: adjacency of this ε; that of the measured runs can be another one.
         seconds: estimated seconds of all runs together; None without a similar run.
         within: whether one run stays within the seconds of the target.
     """
@@ -25,6 +26,7 @@ class NextRun:
     candidate: Candidate
     config: SimulationConfig
     epsilon: float
+    adjacency: str
     seconds: float | None
     within: bool
 

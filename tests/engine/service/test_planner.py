@@ -10,6 +10,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.config import SimulationConfig, with_noise
+from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.experiments.planner import evidence as known
 from engine.experiments.planner.next_runs import BEYOND, FROM_CURVE, MORE_SEEDS
 from engine.experiments.planner.targets import Measure, Target, Threshold
@@ -64,6 +65,36 @@ def test_next_run_has_the_smallest_allowed_noise(app):
     assert found.epsilon == cost(sigma) <= 2.0 < cost(sigma - 0.01)
     assert found.seconds == pytest.approx(5 * 20.0)
     assert replace(found.config, privacy=plan.lines[0][0].config.privacy) == plan.lines[0][0].config
+
+
+def test_adjacency_of_the_evidence_is_stated_with_that_of_the_next_run(app):
+    """The measured runs are of a version that stored another adjacency."""
+    moved = {"data_fraction": 0.5}
+    for neighbouring in (ADD_OR_REMOVE, ZERO_OUT):
+        here = [
+            replace(each, last_record=replace(each.last_record, privacy=replace(each.last_record.privacy, **held)))
+            for held in [{"neighbouring": neighbouring}]
+            for each in two_configs(**moved)
+        ]
+        plan = planner.plan(app, target(epsilon=3.0), here)
+        fields = words.plan_fields(plan)
+        assert [run["neighbouring"] for run in fields["next_runs"]] == [ZERO_OUT]
+        assert {row["neighbouring"] for row in words.rows(plan.answer.compared)} == {neighbouring}
+        assert neighbouring in words.adjacency_note(plan)
+        assert words.adjacency_note(plan) in words.plan_text(plan)
+        assert (f"another one: {neighbouring}" in words.next_text(plan.next_runs[0])) == (neighbouring != ZERO_OUT)
+    reached = planner.plan(app, target(0.5), here)
+    assert f"adjacency: {ZERO_OUT})" in words.plan_text(reached)
+
+
+def test_runs_of_two_adjacencies_are_compared_under_the_common_one(app):
+    first, *others = two_configs()
+    last = first.last_record
+    other = replace(first, last_record=replace(last, privacy=replace(last.privacy, neighbouring=ZERO_OUT)))
+    assert ADD_OR_REMOVE in words.adjacency_note(planner.plan(app, target(), [first, *others]))
+    assert ZERO_OUT in words.adjacency_note(planner.plan(app, target(), [other, *others]))
+    plain = overviews(made(0.5, epsilon=math.inf, corpus=CORPUS))
+    assert words.adjacency_note(planner.plan(app, target(), plain)) == ""
 
 
 def test_next_runs_exclude_slow_and_unpriced_candidates(app):
