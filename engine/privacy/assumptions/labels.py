@@ -1,7 +1,7 @@
 """Labels of assumptions and of their choices. ``{unit}`` is the protected unit: a sentence, or a client."""
 
 TITLES = {
-    "data": "Training sentences in use",
+    "data": "Data in use",
     "batch": "Batch size in the formula",
     "accountant": "Accountant",
     "sampling": "Sampling of batches",

@@ -15,7 +15,7 @@ from engine.federated.accounting import noise_multiplier_for, privacy_spent
 from engine.federated.plan import FederatedPlan, LocalTraining, federated_plan
 from engine.privacy import second_accountant
 from engine.privacy.plan import PrivacyPlan
-from engine.records.assumption_texts import INDEPENDENT, SHUFFLE
+from engine.records.assumption_texts import DISJOINT, SHUFFLE
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
@@ -195,7 +195,7 @@ def test_shuffled_clients_report_the_worst_case_without_amplification() -> None:
         assert amplified[0] > 1.1 * amplified[1], "the other order"
         assert_priced(spent.poisson_epsilon or 0.0, 8 / 24, 1.0, 3, 1e-5)
         assert SHUFFLE in spent.assumptions
-        assert INDEPENDENT in spent.assumptions
+        assert DISJOINT in spent.assumptions
 
 
 def test_shuffled_clients_count_the_epochs_of_all_rounds() -> None:
