@@ -210,7 +210,7 @@ def keep_cluster(settings: Settings, stopping: threading.Event) -> None:
 
     files, problem, began, pause = supervisor.ClusterFiles(settings), "", 0.0, CHECK
     while not stopping.is_set():
-        if files.process() is None:
+        if not began or files.process() is None:  # at first, to become an owner of a cluster that is there already
             if began:
                 pause = CHECK if time.monotonic() - began > SHORT_LIFE else min(2 * pause, LONGEST_PAUSE)
                 say(f"The cluster of workers ended unexpectedly. It is started again. Its last log: {files.older_log}.")

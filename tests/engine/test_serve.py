@@ -124,8 +124,8 @@ def test_server_notices_the_end_of_its_launcher(server):
 class Cluster:
     """A cluster that is started by ``ensure_cluster`` and ends when a test says so."""
 
-    def __init__(self, monkeypatch, *, problem=None) -> None:
-        self.starts, self.alive, self.problem, self.stopping = 0, False, problem, threading.Event()
+    def __init__(self, monkeypatch, *, alive=False, problem=None) -> None:
+        self.starts, self.alive, self.problem, self.stopping = 0, alive, problem, threading.Event()
         self.older_log = "log-1.txt"
         monkeypatch.setattr(supervisor, "ClusterFiles", lambda _: self)
         monkeypatch.setattr(supervisor, "ensure_cluster", self.start)
@@ -162,6 +162,14 @@ def test_cluster_that_ends_is_started_again(monkeypatch, capsys):
     cluster.end()
     said = capsys.readouterr()
     assert "log-1.txt" in said.out + said.err
+
+
+def test_running_cluster_gets_one_more_owner(monkeypatch, capsys):
+    cluster = Cluster(monkeypatch, alive=True)
+    cluster.until_started(1)
+    cluster.end()
+    said = capsys.readouterr()
+    assert said.out + said.err == ""
 
 
 def test_problem_of_the_cluster_is_reported_once(monkeypatch, capsys):
