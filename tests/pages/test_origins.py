@@ -77,7 +77,7 @@ def watched(tmp_path, published_index):
 
 
 def test_server_connects_to_no_other_machine(watched):
-    """Streamlit would look up its external address, and answer nobody meanwhile."""
+    """Streamlit would look up its external address, and serve no session meanwhile."""
     port, hosts = watched
 
     async def visit():
