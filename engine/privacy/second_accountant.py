@@ -1,9 +1,8 @@
 """A second computation of ε: composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021).
 
-Microsoft's ``prv-accountant`` shares no code with dp_accounting or with this program, and works differently. It
-truncates the loss of a step, puts it on a mesh, composes it by Fourier transform, and returns proven lower and upper
-bounds on ε. It accounts for one direction, the removal of a sentence, which is the worse one for sampled Gaussian
-noise.
+Microsoft's ``prv-accountant`` shares no code with dp_accounting, and works differently. It truncates the loss of a
+step, puts it on a mesh, composes it by Fourier transform, and returns proven lower and upper bounds on ε. It accounts
+for one direction, the removal of a sentence, which is the worse one for sampled Gaussian noise.
 
 Its parts are assembled here for one reason. Its class integrates the mean loss of a step over intervals that begin far
 left of ln(1 − q), where the loss begins, and can miss the part in between. At q = 8/65, σ = 1.2 that moves its "proven"

@@ -66,7 +66,8 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     if check.layers or check.least_visits:
         rows.append(("Steps at which each weight was measured", f"at least {check.least_visits:,}", ""))
     if check.draws_compared:
-        rows.append(("Draws of noise that equal those of their keys", f"{check.draws_compared:,} compared", ""))
+        compared = WITHHELD if check.withheld else f"{check.draws_compared:,} compared"
+        rows.append(("Draws of noise that equal those of their keys", compared, ""))
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:

@@ -21,13 +21,14 @@ def delta_text(delta: float) -> str:
 def right_text(epsilon: float) -> str:
     """Return the largest success rate of an attacker who guesses membership at equal prior odds, without δ.
 
-    The rate is 1/(1 + e^−ε) (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015).
+    The rate is 1/(1 + e^−ε) (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015), rounded up: it is a limit.
     """
     if epsilon > SURE:
         return "100\u00a0%"
     wrong = 100 / (1 + math.exp(epsilon))  # per cent
-    digits = max(0, math.ceil(-math.log10(wrong)))
-    return f"{100 - wrong:.{digits}f}\u00a0%"
+    digits = max(1, math.ceil(-math.log10(wrong)))
+    least = math.floor(wrong * 10**digits) / 10**digits
+    return f"{100 - least:.{digits}f}\u00a0%"
 
 
 def points_text(share: float) -> str:

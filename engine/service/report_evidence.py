@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from engine.access.roles import Role
 from engine.config import JOIN, SimulationConfig
-from engine.corpus.files import base_name_and_split
+from engine.corpus.files import base_name_and_split, corpus_names
 from engine.embeddings.contamination import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import seed_aggregates
@@ -69,6 +70,7 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
         seeds=seeds,
         studies=tuple(_studies(app, run.config)),
         others=_others(app, run),
+        sees_all=app.user is None or app.user.role.may(Role.ADMIN),
         second=_second(app, replace(found, missing=missing), parts) if found.promises else None,
         statement=tf_privacy_statement.of(*worst) if worst and not run.config.privacy.kind.client_level else None,
         audit=app.audits.all().get(identity),
@@ -163,12 +165,12 @@ def _studies(app: "Application", config: SimulationConfig) -> list[Study]:
 
 
 def _others(app: "Application", run: Run) -> Others:
-    own = set(run.config.corpus.split(JOIN))
+    own = corpus_names(run.config.corpus)
     others = [
         other.run
         for other in app.queries.overview()
         if other.last_record and other.last_record.final and other.run.run_id != run.run_id
-        if own & set(other.run.config.corpus.split(JOIN))
+        if own & corpus_names(other.run.config.corpus)
     ]
     plain = sum(map(_plain, others))
     return Others(private=len(others) - plain, plain=plain)

@@ -201,14 +201,14 @@ class TestMessages:
 
     def test_guarantee_has_the_attackers_odds(self):
         first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
-        assert "at most 75\u00a0%" in first
+        assert "at most 75.0\u00a0%" in first
         assert "no privacy guarantee" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
 
     @pytest.mark.parametrize(
         ("epsilon", "text"),
         [
-            (1.0, "**ε = 1**; an attacker is right at most 73 % of the time."),
-            (10.466, "**ε = 10.5**; an attacker is right at most 99.997 % of the time."),
+            (1.0, "**ε = 1**; an attacker is right at most 73.2 % of the time."),
+            (10.466, "**ε = 10.5**; an attacker is right at most 99.998 % of the time."),
             (53.7, "**ε = 53.7**, a weak guarantee: an attacker can be right 100 % of the time."),
             (2232.03, "**ε = 2,232**, a weak guarantee: an attacker can be right 100 % of the time."),
         ],

@@ -361,7 +361,7 @@ class NoiseMonitor:
 def _fingerprint(value: bytes) -> int:
     """Return 63 bits of the SHA-256 of a value, as an odd number of 64 bits, so not 0.
 
-    Of a million values, two have the same with probability 3e-8.
+    Of a million values, two have the same with probability 5e-8.
     """
     return int.from_bytes(hashlib.sha256(value).digest()[:8], "little") | 1
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from engine.config import has_own_corpus
 from engine.records import NoiseCheck, assumption_texts
+from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
@@ -15,6 +16,11 @@ _COMPARED = (
     "Samples were compared with the draws of the steps' keys: each sampled {unit}, and in turn some or all others. The "
     "draws are as independent as the key stream of ChaCha20."
 )
+
+SEPARATE = "For the mean loss of a sampled step it uses a function of this program."
+"""How far the second accountant is independent."""
+UNSEEN = "Runs of other users, which the user who wrote this report cannot see, are not counted."
+"""Limit of the number of other runs, with sign-in."""
 
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
@@ -93,24 +99,37 @@ def _noise(evidence: Evidence) -> Assumption:
     )
     planned = "" if check.withheld else f", planned {check.noise_planned:.5g}"
     why = (
-        f"Measured on the weights over {check.steps:,} steps: standard deviation {measured}{planned} ± "
-        f"{check.noise_tolerance:.2g}."
+        f"Measured on the weights over {check.steps:,} {evidence.measured}: standard deviation {measured}{planned} ± "
+        f"{check.noise_tolerance:.2g}.{_silo_text(evidence)}"
     )
     return _of(check, True, why, name)
+
+
+def _silo_text(evidence: Evidence) -> str:
+    """Return a sentence on the client (silo) whose noise check is shown; empty if one check is for all."""
+    if not evidence.checked_silo:
+        return ""
+    return (
+        f" This is the check of the silo {corpus_title(evidence.checked_silo)}; “Scores by client” has the results of "
+        "the other silos' checks."
+    )
 
 
 def _clipping(evidence: Evidence) -> Assumption:
     check, unit = evidence.check, evidence.check.unit if evidence.check else "sentence"
     name = f"The contribution of each {unit} is bounded by the clip norm"
-    if check and check.withheld:
-        why = f"Measured at {check.looks:,} steps; no {unit} exceeded the limit of {check.clip_norm:.5g}."
-        return _of(check, True, f"{why} {_KEPT_BACK}", name)
+    if check and check.withheld and check.looks and unit == "sentence":
+        why = (
+            f"Single sentences were measured at {check.looks:,} of {check.steps:,} steps; none exceeded the limit of "
+            f"{check.clip_norm:.5g}. The other sentences were not measured one by one."
+        )
+        return _of(check, True, f"{why} {_KEPT_BACK}{_silo_text(evidence)}", name)
     if check is None or not check.sentences_measured:
         return _of(check, False, f"No single {unit} was measured.", name)
     why = (
         f"Largest norm after clipping, of {check.sentences_measured:,} {unit}s measured one by one: "
         f"{check.clipped_norm_max:.5g}; the limit is {check.clip_norm:.5g}. The other {unit}s were not measured one "
-        "by one."
+        f"by one.{_silo_text(evidence)}"
     )
     return _of(check, True, why, name)
 
@@ -129,6 +148,7 @@ def _sampling(evidence: Evidence) -> Assumption:
     how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE
     why = f"The sizes of the samples were compared with those of Poisson sampling. {how} {_KEPT_BACK}"
     why += f" {_SHOWN}" if config.noise_source == "seeded" else ""
+    why += _silo_text(evidence)
     return _of(check, bool(check.sampling_compared), why, name)
 
 
@@ -145,7 +165,7 @@ def _accountant(evidence: Evidence) -> Assumption:
     between = f"{epsilon_text(second.lower)} to {epsilon_text(second.rounded)}"
     if not second.contain(privacy.epsilon):
         return Assumption(name, Held.NOT, f"{ours} Microsoft's PRV accountant gives {between}: THE TWO DO NOT AGREE.")
-    why = f"{ours} Microsoft's PRV accountant, a program that shares no code with ours, gives {between}: the two agree."
+    why = f"{ours} Microsoft's PRV accountant, a separate program, gives {between}: the two agree. {SEPARATE}"
     return Assumption(name, Held.CHECKED, f"{why} Both assume the steps, noise and sampling stated in this report.")
 
 
@@ -159,13 +179,9 @@ def _unit(evidence: Evidence) -> Assumption:
 
 def _delta(evidence: Evidence) -> Assumption:
     federation, delta = evidence.run.config.federation, evidence.privacy.delta
-    number = evidence.plan[0].examples if evidence.plan else evidence.in_use or evidence.made.train_sentences
-    of = evidence.number_of_sentences
+    number, of = evidence.in_use or evidence.made.train_sentences, evidence.number_of_sentences
     if evidence.run.config.privacy.kind.client_level:
         number, of = federation.clients, f"{federation.clients:,} clients"
-    elif evidence.in_use not in (None, number):
-        where = "by the worst-case client" if federation.clients > 1 else "in the worst-case phase"
-        of = f"{number:,} training sentences in use {where}"
     small = delta < 1 / number
     why = f"δ = {delta_text(delta)}, 1/n = {delta_text(float(f'{1 / number:.2g}'))} for {of}." + (
         "" if small else " With δ ≥ 1/n, a mechanism that publishes one complete record would be allowed."
@@ -253,11 +269,17 @@ def _searches(evidence: Evidence) -> Assumption:
 def others_text(evidence: Evidence) -> str:
     """Return a sentence on the number of other finished runs on the same corpus."""
     others = evidence.others
+    unseen = "" if evidence.sees_all else f" {UNSEEN}"
     if not others.private and not others.plain:
-        return "This installation has no other finished run on this corpus."
+        none = "This installation has no other finished run on this corpus."
+        return (
+            none
+            if evidence.sees_all
+            else f"The user who wrote this report sees no other finished run on this corpus.{unseen}"
+        )
     return (
         f"Other finished runs on this corpus in this installation: {others.private:,} with noise, {others.plain:,} "
-        "without. An attacker who sees several of these models learns more."
+        f"without. An attacker who sees several of these models learns more.{unseen}"
     )
 
 

@@ -75,6 +75,7 @@ class Evidence:
         seeds: scores of this setting over its seeds.
         studies: hyperparameter searches for this setting.
         others: numbers of other finished runs on the same corpora.
+        sees_all: whether the user who writes the report sees the runs of all users, and all searches.
         second: bounds on ε by a second accountant; None where the training's plan is unknown.
         statement: the statement of TensorFlow Privacy on this training.
         audit: results of the attacks on this configuration.
@@ -95,6 +96,7 @@ class Evidence:
     seeds: ScoreSpread | None = None
     studies: tuple[Study, ...] = ()
     others: Others = Others()
+    sees_all: bool = True
     second: "Bounds | None" = None
     statement: Statement | None = None
     audit: Audit | None = None
@@ -143,6 +145,24 @@ class Evidence:
         check = self.last.noise_check
         secret = self.run.config.privacy.noise_source == "system"
         return check.without_private_values() if check and secret and not check.withheld else check
+
+    @property
+    def checks(self) -> tuple[tuple[str, NoiseCheck], ...]:
+        """The name and the noise check of each client (silo) that has its own; empty if one check is for all."""
+        if self.run.config.privacy.kind.client_level:
+            return ()
+        return tuple((client.name, client.noise_check) for client in self.last.platforms if client.noise_check)
+
+    @property
+    def checked_silo(self) -> str:
+        """The name of the client (silo) whose noise check is that of the record; empty if one check is for all."""
+        return next((name for name, check in self.checks if check == self.last.noise_check), "")
+
+    @property
+    def measured(self) -> str:
+        """What the noise check counts as a step: steps, rounds, or messages of clients that add the noise."""
+        kind = self.run.config.privacy.kind
+        return "messages" if kind.client_side_noise else "rounds" if kind.client_level else "steps"
 
     @property
     def verdict(self) -> Verdict:

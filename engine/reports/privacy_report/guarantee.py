@@ -1,7 +1,9 @@
 """The report's sections on the training, the privacy guarantee and published reference values."""
 
 import math
+from collections.abc import Callable
 
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.lessons.posterior import bounds
 from engine.reports.document.model import Block, Facts, Paragraph, Section, Table
 from engine.reports.labels import corpus_title
@@ -108,18 +110,20 @@ def _size_text(size: int, evidence: Evidence) -> str:
 
 
 def _person_note(evidence: Evidence) -> str:
-    config = evidence.run.config
+    config, neighbouring = evidence.run.config, evidence.privacy.neighbouring
     if config.privacy.kind.client_level:
         return (
             "A person with sentences at several clients has a weaker guarantee, that of a group of clients (group "
             "privacy)."
         )
     if evidence.persons:
+        change = "replacing all sentences of that person by empty ones"
+        if neighbouring != ZERO_OUT:
+            change = "adding or removing all sentences of that person at once"
         return (
-            "The values for a person cover adding or removing all sentences of that person at once (group privacy). "
-            "They assume the worst case: all of these sentences change the weights in the same direction. The "
-            "values are computed exactly. For a person in k sentences, k times ε would not be a valid bound at the "
-            "same δ."
+            f"The values for a person cover {change} (group privacy). They assume the worst case: all of these "
+            "sentences change the weights in the same direction. The values are upper bounds. For a person in k "
+            "sentences, k times ε would not be a valid bound at the same δ."
         )
     if config.privacy.sampling != "poisson":
         return "With shuffled batches, no ε is available for a person named in several sentences."
@@ -149,10 +153,12 @@ def odds(evidence: Evidence) -> Section:
         return Section(title, (Paragraph("There is no limit on the attacker's certainty."),))
     epsilon, delta = privacy.epsilon, privacy.delta
     beliefs = tuple(
-        (_share(prior), f"at least {_share(low)}", f"at most {_share(high)}")
+        (_share(prior), f"at least {_share(low, math.floor)}", f"at most {_share(high, math.ceil)}")
         for prior, (low, high) in ((prior, bounds(epsilon, prior)) for prior in _PRIORS)
     )
-    rates = tuple((_share(rate), f"at most {_share(_power(epsilon, delta, rate))}") for rate in _FALSE_POSITIVE_RATES)
+    rates = tuple(
+        (_share(rate), f"at most {_share(_power(epsilon, delta, rate), math.ceil)}") for rate in _FALSE_POSITIVE_RATES
+    )
     return Section(
         title,
         (
@@ -175,8 +181,9 @@ def odds(evidence: Evidence) -> Section:
             ),
             Paragraph(
                 "ε alone sets a limit on the probability of each outcome. The probability may exceed this limit by "
-                f"at most δ = {delta_text(delta)} (one in {1 / delta:,.0f}). Sources: Kasiviswanathan and Smith 2014 "
-                "(beliefs); Kairouz, Oh and Viswanath 2015, theorem 2.1 (rates)."
+                f"at most δ = {delta_text(delta)} (one in {1 / delta:,.0f}). Limits on success rates and beliefs are "
+                "rounded to the safe side. ε is rounded to three digits; the JSON report has all digits. Sources: "
+                "Kasiviswanathan and Smith 2014 (beliefs); Kairouz, Oh and Viswanath 2015, theorem 2.1 (rates)."
             ),
         ),
     )
@@ -195,11 +202,16 @@ def _times(epsilon: float, share: float) -> float:
     return math.exp(min(epsilon, 700.0)) * share
 
 
-def _share(value: float) -> str:
-    """Return a probability in per cent, with enough digits to distinguish it from 0 and from 100."""
+def _share(value: float, to: Callable[[float], int] = round) -> str:
+    """Return a probability in per cent, with enough digits to distinguish it from 0 and from 100.
+
+    Args:
+        value: The probability.
+        to: ``round``; ``math.ceil`` for an upper limit, ``math.floor`` for a lower one.
+    """
     rest = 100 * min(value, 1 - value)
     digits = 0 if rest >= 10 or rest < 1e-8 else 1 - math.floor(math.log10(rest))
-    return f"{float(f'{100 * value:.{digits}f}'):.12g}\u00a0%"
+    return f"{to(100 * value * 10**digits) / 10**digits:.12g}\u00a0%"
 
 
 def others(evidence: Evidence) -> Section:

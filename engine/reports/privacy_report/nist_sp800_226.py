@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from engine.records import NoiseCheck
 from engine.reports.audits import power_of, power_text
+from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
 from engine.reports.privacy_report.assumptions import (
     COMPOSITION,
@@ -68,11 +69,7 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
     both = Held.CHECKED if {accountant.held, noise.held} == {Held.CHECKED} else Held.CLAIMED
     clip_norm = config.privacy.clip_norm
     clipping = f"clip norm {clip_norm:g}" if clip_norm else "not clipped"
-    settings = (
-        f"σ = {config.privacy.noise_multiplier:g}, {evidence.last.steps_total:,} steps, batch size "
-        f"{config.training.batch_size:,}, {clipping}. The other settings are listed "
-        "under “Provenance”."
-    )
+    settings = f"{_plan_text(evidence)}, {clipping}. The other settings are listed under “Provenance”."
     return [
         Answer(
             "2.2",
@@ -87,7 +84,7 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
         Answer(
             "2.3",
             "Are all parameters stated, so that a reader can convert ε to other definitions?",
-            _claim(evidence, noise.held),
+            _claim(evidence, noise.held) if evidence.plan or config.privacy.kind.client_level else Held.NOT,
             settings,
         ),
         Answer(
@@ -109,6 +106,20 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
         ),
         Answer("2.6", "Are all results released from the same data protected by noise?", Held.NOT, _releases(evidence)),
     ]
+
+
+def _plan_text(evidence: Evidence) -> str:
+    """Return the parameters from which ε follows: those of the worst-case client, where there are several."""
+    config = evidence.run.config
+    noise, federation = f"σ = {config.privacy.noise_multiplier:g}", config.federation
+    if config.privacy.kind.client_level:
+        joined = federation.participants or federation.clients
+        return f"{noise}, {federation.rounds:,} rounds, {joined:,} of {federation.clients:,} clients in each"
+    if evidence.plan is None:
+        return f"{noise}. The number of sentences and steps of the worst-case client is not known on this machine"
+    plan, steps = evidence.plan
+    worst = "" if federation.clients == 1 else ", of the worst-case client"
+    return f"{noise}, {steps:,} steps, batch size {plan.batch_size:,}, {plan.examples:,} sentences{worst}"
 
 
 def _person(evidence: Evidence) -> Answer:
@@ -145,8 +156,9 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "3",
             "Does the program use tested libraries instead of its own code?",
             Held.NOT,
-            "Only in part. The library dp_accounting composes ε. The training step is this program's own code. The "
-            "command “crosscheck” compares its first steps with TensorFlow Privacy.",
+            "Only in part. The library dp_accounting defines the privacy loss of a step; this program's own code "
+            "composes the steps. The training step is its own code too. The command “crosscheck” compares its first "
+            "steps with TensorFlow Privacy.",
         ),
         Answer("3.1", "Is the contribution of one record bounded as the noise requires?", clipping.held, clipping.why),
         Answer("3.2", "Is the utility of the result measured?", Held.CHECKED, f"{score}, and for each entity type."),
@@ -162,8 +174,8 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "3.5",
             "Does ε cover hyperparameter searches on the same data?",
             Held.NOT,
-            "No. The searches of this installation are listed under “Hyperparameter searches”. ε covers neither these "
-            "nor trials elsewhere.",
+            f"No. The searches {'of' if evidence.sees_all else 'published in'} this installation are listed under "
+            "“Hyperparameter searches”. ε covers neither these nor trials elsewhere.",
         ),
         Answer(
             "3.6", "Are synthetic data released, and with which guarantee?", Held.NOT, "No synthetic data are released."
@@ -221,7 +233,7 @@ def _deployment(evidence: Evidence) -> list[Answer]:
             "4.3",
             "Was the implementation of the mechanism tested?",
             _audited(evidence.check, evidence),
-            " ".join(filter(None, [_audit_text(evidence.check), _steps_text(evidence)])),
+            " ".join(filter(None, [_audit_text(evidence), _steps_text(evidence)])),
         ),
         Answer("4.3", "Are the random numbers secret?", source.held, source.why),
         Answer(
@@ -268,14 +280,23 @@ def _steps_text(evidence: Evidence) -> str:
     )
 
 
-def _audit_text(check: NoiseCheck | None) -> str:
+def _audit_text(evidence: Evidence) -> str:
+    check = evidence.check
     if check is None:
         return "There is no mechanism: the run adds no noise."
     if check.failed:
         return "Yes, and the noise check failed. " + " ".join(check.faults)
+    sampled = check.batch_std_planned is not None
+    clipped = ""
+    if check.unit == "sentence":
+        looks = check.looks if check.withheld else check.looks_counted
+        clipped = f" In {looks:,} of these steps, it measured clipping by the sum over the sampled sentences."
+    silo = evidence.checked_silo
     if not check.passed:
-        return "Rounding of the weights hides the noise. The check measured sampling, and clipping at some steps."
-    return (
-        f"The noise check passed. It measured noise and sampling over {check.steps:,} steps of this run. In "
-        f"{check.looks:,} of these steps, it measured clipping by the sum over the sampled {check.unit}s."
+        measured = f"The check measured sampling over {check.steps:,} steps." if sampled else ""
+        return f"Rounding of the weights hides the noise. {measured}{clipped if measured else ''}".strip()
+    subject = (
+        f"The noise check of each silo passed. That of {corpus_title(silo)}" if silo else "The noise check passed. It"
     )
+    measured = "noise and sampling" if sampled else "noise"
+    return f"{subject} measured {measured} over {check.steps:,} {evidence.measured} of this run.{clipped}"

@@ -6,7 +6,7 @@ from engine.privacy.plan import tier
 from engine.reports.document.model import Block, Facts, Paragraph, Points, Section
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text, right_text
-from engine.reports.privacy_report.assumptions import Held, rows
+from engine.reports.privacy_report.assumptions import UNSEEN, Held, rows
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 from engine.reports.privacy_report.reference_values import TIERS, TIERS_OF
 from engine.reports.scores import f1_text
@@ -17,10 +17,7 @@ ATTACKERS = {"directions": "white-box", "sentences": "black-box"}
 """Attackers, by type of canary."""
 SHOWN_PERSON = 10
 """Number of sentences of the person on the privacy label."""
-ALARM = (
-    "NOT PRIVATE: the noise check of run {run} failed. The noise added to the weights differs from the plan, so no ε "
-    "is valid."
-)
+ALARM = "NOT PRIVATE: the noise check of run {run} failed. The training differs from its plan, so no ε is valid."
 SHARED_ALONE = (
     "The guarantee covers the shared layers only. No client's model is protected: its private layers, such as the tag "
     "scorer, were trained without noise, so its ε is ∞. The scores in this report are those of these models."
@@ -74,7 +71,8 @@ def verdict_text(evidence: Evidence) -> str:
         )
     measured = "matched the plan when measured" if evidence.passed else "could not be measured"
     return (
-        f"This model guarantees ({spent}) for {privacy.unit}. Its noise came from the operating system and {measured}."
+        f"This model guarantees ({spent}) for {privacy.unit}, under the “Assumptions of ε”. Its noise came from the "
+        f"operating system and {measured}."
     )
 
 
@@ -142,7 +140,11 @@ def _checked_text(evidence: Evidence) -> str:
     if check is None:
         return f"no noise to check; {attack}"
     result = "FAILED" if check.failed else "passed" if check.passed else "not possible (rounding hides the noise)"
-    return f"noise check {result}, {check.steps:,} steps; {attack}"
+    number = len(evidence.checks)
+    if evidence.checked_silo and check.passed:
+        steps = sum(each.steps for _, each in evidence.checks)
+        return f"noise checks of all {number:,} silos passed, {steps:,} steps; {attack}"
+    return f"noise check {result}, {check.steps:,} {evidence.measured}; {attack}"
 
 
 def odds_text(evidence: Evidence) -> str:
@@ -189,10 +191,11 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
         *_person_points(evidence),
     ]
     others = evidence.others
-    if others.private or others.plain:
+    if others.private or others.plain or not evidence.sees_all:
+        unseen = "" if evidence.sees_all else f" {UNSEEN}"
         points.append(
-            f"This installation has {others.private + others.plain:,} other finished runs on the same corpus. ε covers "
-            "this run only."
+            f"This installation has {others.private + others.plain:,} other finished runs on the same corpus.{unseen} "
+            "ε covers this run only."
         )
     if evidence.audit is None:
         points.append(f"No attack on the weights was measured. {evidence.how_to_audit}")

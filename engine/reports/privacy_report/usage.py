@@ -85,8 +85,9 @@ def handling(evidence: Evidence) -> Section:
         f"The stored results of this run contain {held}. Neither these results nor this report contain sentences or "
         "names from the data.",
         evidence.shown,
-        "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
-        f"the data read: {made.corpus_checksum}.",
+        "The sentences are in the corpus files. The program's data folder also holds encoded sentences, from which "
+        "words can be recovered. The permissions of these files decide who can read them. SHA-256 of the data read: "
+        f"{made.corpus_checksum}.",
     ]
     if any(corpus.synthetic for corpus in evidence.trained_on):
         items.append("The built-in corpus is synthetic and contains no data on real persons.")
@@ -110,8 +111,8 @@ def searches(evidence: Evidence) -> Section:
     if not evidence.studies:
         blocks.append(
             Paragraph(
-                "This installation has no search for these settings. If other trials on the same sentences led to "
-                "these settings, ε does not cover those trials."
+                f"This installation has no {'' if evidence.sees_all else 'published '}search for these settings. If "
+                "other trials on the same sentences led to these settings, ε does not cover those trials."
             )
         )
     return Section("Hyperparameter searches", tuple(blocks))
@@ -138,7 +139,7 @@ def provenance(evidence: Evidence) -> Section:
         ("Corpus, SHA-256", made.corpus_checksum),
         ("Word vectors", made.vectors),
         ("Seed", f"{config.seed}" + ("" if made.noise_source == "seeded" else "; noise and sampling use secret keys")),
-        ("Rerun", evidence.again or "none in this installation"),
+        ("Rerun", evidence.again or ("none in this installation" if evidence.sees_all else "none of this user")),
     ]
     secret = config.privacy.noise_source == "system" and config.privacy.private
     notes = [NEW_KEYS] if secret else []

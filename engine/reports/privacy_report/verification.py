@@ -14,12 +14,16 @@ from engine.reports.audits import (
     power_text,
 )
 from engine.reports.document.model import Block, Code, Paragraph, Points, Section, Table
+from engine.reports.labels import corpus_title
 from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import epsilon_text
-from engine.reports.privacy_report.assumptions import nothing, rows
+from engine.reports.privacy_report.assumptions import SEPARATE, nothing, rows
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
-_VALID = "ε is valid only if all assumptions below hold."
+_VALID = (
+    "ε covers the trained weights if the assumptions below on training and data hold. It does not cover the other "
+    "results that two of them name."
+)
 LEDGER = "Values of ε"
 """Title of the table of ε under other assumptions."""
 
@@ -62,8 +66,13 @@ def checked(evidence: Evidence) -> Section:
     if check is None:
         return Section(title, (Paragraph("The run adds no noise, so there is nothing to check."),))
     result = "failed" if check.failed else "passed" if check.passed else "was not possible: rounding hides the noise"
+    silo = evidence.checked_silo
+    several = f"Each silo has its own noise check; this is that of {corpus_title(silo)}. " if silo else ""
     blocks: list[Block] = [
-        Paragraph(f"The noise check {result}. It measured {check.steps:,} steps.", warning=not check.passed)
+        Paragraph(
+            f"{several}The noise check {result}. It measured {check.steps:,} {evidence.measured}.",
+            warning=not check.passed,
+        )
     ]
     if check.faults:
         blocks.append(Points(check.faults))
@@ -154,7 +163,7 @@ def second_opinion(evidence: Evidence) -> Section:
             f"Microsoft's PRV accountant computes ε = {epsilon_text(second.estimate)} for the same steps, and proves "
             f"that ε is between {epsilon_text(second.lower)} and {epsilon_text(second.upper)}. The ε of this "
             f"program is {epsilon_text(evidence.privacy.epsilon)}. Privacy losses are rounded up, so any value up to "
-            f"{epsilon_text(second.rounded)} would agree with these bounds."
+            f"{epsilon_text(second.rounded)} would agree with these bounds. {SEPARATE}"
         )
     ]
     if statement is None:

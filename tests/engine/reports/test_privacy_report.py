@@ -11,6 +11,7 @@ import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
 from engine.config import PARAMETERS
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.embeddings.contamination import apply_contamination
 from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy import accounting, pld
@@ -28,7 +29,17 @@ from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
 from engine.service import Application, report_evidence
 from engine.store import published
-from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, WHOLE, paths
+from tests.engine.reports.runs_published import (
+    FEDERATED,
+    OTHER_SPLIT,
+    PLAIN,
+    PLATFORMS,
+    PRIVATE,
+    SILOS,
+    SYNTHETIC,
+    WHOLE,
+    paths,
+)
 from tests.engine.reports.schema import violations
 
 RUN_IDS = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC, WHOLE)
@@ -43,7 +54,7 @@ def stored(run_id):
 
 @pytest.fixture
 def app(settings):
-    for path in paths(*RUN_IDS):
+    for path in paths(*RUN_IDS, SILOS):
         shutil.copy(path, settings.published)
     opened = Application(settings)
     yield opened
@@ -255,6 +266,38 @@ class TestVerdicts:
         assert evidence.in_use == evidence.made.train_sentences
         assert evidence_of(FEDERATED).in_use is None
 
+    def test_withheld_numbers_of_comparisons_are_not_shown_as_1(self, evidence_of):
+        """Records of system noise have 1 in place of these numbers."""
+        evidence = released(evidence_of(PRIVATE))
+        check = replace(evidence.check, draws_compared=1, sampling_compared=1)
+        rows = {name: measured for name, measured, _ in check_rows(check)}
+        assert {rows[name] for name in rows if "draws" in name.lower()} == {"withheld"}
+
+    @pytest.mark.parametrize("looks", [0, 4])
+    def test_clipping_of_clients_is_not_checked_with_secret_noise_either(self, evidence_of, looks):
+        seeded = evidence_of(WHOLE)
+        last = replace(seeded.last, noise_check=replace(seeded.last.noise_check, looks=looks))
+        for evidence in (seeded, released(replace(seeded, run=replace(seeded.run, records=(last,))))):
+            (row,) = (each for each in assumptions.rows(evidence) if each.name.endswith("by the clip norm"))
+            assert row.held is Held.CLAIMED
+            assert "exceeded" not in row.why
+
+    def test_clipping_of_sentences_is_checked_for_those_measured(self, evidence_of):
+        (row,) = (
+            each for each in assumptions.rows(released(evidence_of(PRIVATE))) if each.name.endswith("by the clip norm")
+        )
+        assert row.held is Held.CHECKED
+        assert "The other sentences were not measured" in row.why
+
+    def test_sampling_is_measured_only_if_it_is_random(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
+        for spread, said in ((3.0, "noise and sampling"), (None, "measured noise over")):
+            check = replace(evidence.check, batch_std_planned=spread)
+            last = replace(evidence.last, noise_check=check)
+            changed = replace(evidence, run=replace(evidence.run, records=(*evidence.run.records[:-1], last)))
+            tested = next(each for each in nist_sp800_226.answers(changed) if "implementation" in each.question)
+            assert said in tested.why
+
     def test_without_noise_nothing_is_claimed(self, evidence_of):
         evidence = evidence_of(PLAIN)
         assert evidence.verdict is Verdict.PLAIN
@@ -278,6 +321,7 @@ class TestVerdicts:
         evidence = failed(evidence_of(PRIVATE))
         document = builder.of_run(evidence)
         assert document.alarm.startswith("NOT PRIVATE")
+        assert "noise added" not in document.alarm, "samples, clipping or settings may differ"
         assert f"{PRIVATE} failed" in document.alarm
         assert "The noise is 0.66 of what was planned." in text_of(document)
         assert "ε = 1," not in text_of(document)
@@ -337,6 +381,45 @@ class TestEvidence:
             (row,) = (each for each in assumptions.rows(changed) if each.name == assumptions.DELTA)
             assert row.held is held
 
+    def test_delta_is_compared_with_all_sentences_of_all_clients(self, evidence_of):
+        """The client with the largest ε has the fewest sentences, and the largest 1/n."""
+        evidence = evidence_of(PRIVATE)
+        plan, steps = evidence.plan
+        small = replace(evidence, plan=(replace(plan, examples=1_000), steps), in_use=14_041)
+        last = replace(evidence.last, privacy=replace(evidence.privacy, delta=1e-4))
+        (row,) = (
+            each
+            for each in assumptions.rows(replace(small, run=replace(evidence.run, records=(last,))))
+            if each.name == assumptions.DELTA
+        )
+        assert row.held is Held.NOT
+
+    def test_parameters_are_those_of_the_worst_case_client(self, evidence_of):
+        evidence = evidence_of(SILOS)
+        stated = "Are all parameters stated, so that a reader can convert ε to other definitions?"
+        answer = next(each for each in nist_sp800_226.answers(evidence) if each.question == stated)
+        assert answer.held is Held.NOT
+        assert "1,024" not in answer.why, "the batch of all silos together"
+        plan, steps = evidence_of(PRIVATE).plan
+        answer = next(
+            each
+            for each in nist_sp800_226.answers(replace(evidence, plan=(replace(plan, examples=3385), steps)))
+            if each.question == stated
+        )
+        assert answer.held is Held.CHECKED
+        assert f"{steps:,} steps, batch size {plan.batch_size:,}, 3,385 sentences, of the worst-case" in answer.why
+
+    def test_noise_check_of_one_silo_is_not_that_of_the_run(self, evidence_of):
+        evidence = evidence_of(SILOS)
+        assert evidence.check.steps == 363
+        assert "noise checks of all 3 silos passed, 1,089 steps" in dict(summary.label(evidence))["Checks"]
+        text = text_of(builder.of_run(evidence))
+        assert "Each silo has its own noise check; this is that of ADE Corpus V2" in text
+        assert not re.search(
+            r"The noise check passed[.] It measured [^.]*363 steps", text.partition("Each silo has")[0]
+        )
+        assert evidence_of(PLATFORMS).checks == evidence_of(WHOLE).checks == ()
+
     def test_second_accountant_agrees(self, evidence_of):
         evidence = evidence_of(PRIVATE)
         assert evidence.second.lower < evidence.privacy.epsilon < evidence.second.upper
@@ -381,6 +464,33 @@ class TestEvidence:
     def test_other_runs_on_the_corpus_are_counted(self, evidence_of):
         assert evidence_of(PRIVATE).others == Others(private=1, plain=1)
         assert evidence_of(SYNTHETIC).others == Others()
+
+    def test_runs_on_other_splits_of_the_corpus_are_counted(self, evidence_of, app):
+        """``ade@0`` and ``ade@1`` are splits of the same sentences."""
+        before = evidence_of(SILOS).others
+        for path in paths(OTHER_SPLIT):
+            shutil.copy(path, app.settings.published)
+        published._listings.clear()
+        assert stored(OTHER_SPLIT).config.corpus == "ade@1"
+        assert evidence_of(SILOS).others.plain == before.plain + 1
+
+    def test_a_group_has_the_adjacency_of_the_run(self, evidence_of):
+        evidence = evidence_of(PRIVATE)
+        moved = with_privacy(evidence, replace(evidence.privacy, neighbouring=ZERO_OUT))
+        for found, said in ((evidence, "adding or removing all sentences"), (moved, "by empty ones")):
+            text = text_of(builder.of_run(found))
+            assert said in text
+            assert "computed exactly" not in text
+
+    def test_a_user_who_does_not_see_all_runs_does_not_report_their_number(self, evidence_of):
+        for others in (Others(), Others(private=2)):
+            evidence = replace(evidence_of(SYNTHETIC), others=others, sees_all=False)
+            text = text_of(builder.of_run(evidence))
+            assert "This installation has no" not in text.replace("has no published search", "")
+            assert text.count("cannot see, are not counted") == 4
+            assert "none in this installation" not in text
+        assert evidence_of(SYNTHETIC).sees_all
+        assert "This installation has no other finished run" in text_of(builder.of_run(evidence_of(SYNTHETIC)))
 
     def test_each_client_has_its_own_row(self, evidence_of):
         rows = table(builder.of_run(evidence_of(PLATFORMS)), usage.BY_CLIENT).rows
@@ -545,6 +655,16 @@ class TestOdds:
     def test_shares_have_significant_digits_near_0_and_100(self):
         found = [guarantee._share(value).replace("\u00a0", " ") for value in (0.001, 0.0368, 0.5, 0.2689, 0.99996, 1.0)]
         assert found == ["0.1 %", "3.7 %", "50 %", "27 %", "99.996 %", "100 %"]
+
+    def test_limits_are_rounded_to_the_safe_side(self):
+        for value in (0.00012, 0.0368, 0.2689, 0.734, 0.99996, 0.5):
+            low, high = (float(guarantee._share(value, to)[:-2]) / 100 for to in (math.floor, math.ceil))
+            assert low <= value * (1 + 1e-12)
+            assert value <= high * (1 + 1e-12)
+            assert high - low <= 0.011
+        for value in (0.01, 0.1, 1.0, 2.08, 3.0, 7.91, 10.0, 19.9):
+            assert float(right_text(value)[:-2]) / 100 >= 1 / (1 + math.exp(-value))
+        assert right_text(1.0) == "73.2\u00a0%"
 
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
     def test_right_text_is_the_bayes_success_rate(self, epsilon):
