@@ -25,7 +25,7 @@ from engine import embeddings
 from engine.artifact_store import overwrite
 from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
-from engine.errors import EpsilonError, RunStopped, StoreError, StoreUnavailable
+from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError, StoreUnavailable
 from engine.federated.plan import seeded_secrets
 from engine.hardware import machine_class
 from engine.privacy.audit import applicability
@@ -103,9 +103,21 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     try:
         with suppress(RunStopped):
             _compute(store, retry_while_unavailable(partial(store.claim, run_id, holder)), settings)
+        _destroy_keys_of_deleted(store, run_id, settings)
         noise_keys.sweep(settings, lambda other: retry_while_unavailable(partial(store.status, other)))
     finally:
         store.close()
+
+
+def _destroy_keys_of_deleted(store: RunStore, run_id: str, settings: Settings) -> None:
+    """Destroy the keys of a run that was deleted before this worker made them; it is known to be of this database."""
+    try:
+        retry_while_unavailable(partial(store.status, run_id))
+    except RunNotFound:
+        with suppress(StoreError):
+            noise_keys.destroy(settings, run_id)
+    except StoreError as error:
+        log.warning("%s", error)
 
 
 def _compute(store: RunStore, claim: Claim, settings: Settings) -> None:

@@ -6,6 +6,7 @@ never in this process.
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.access.roles import Role
@@ -190,7 +191,8 @@ class RunService:
             raise InvalidConfig(f"run {identity} is published: its file is in {self._context.settings.published.name}/")
         self._access.authorize("delete", identity)
         self._queries.forget(identity)
-        if not self._context.store.delete(identity):
+        destroy_keys = partial(noise_keys.destroy_keys, self._context.settings, identity)
+        if not self._context.store.delete(identity, destroy_keys):
             return
         noise_keys.destroy(self._context.settings, identity)
         self._context.settings.artefacts.remove(audits.name_of(identity))

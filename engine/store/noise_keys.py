@@ -82,6 +82,12 @@ def sweep(settings: Settings, status: Callable[[str], RunStatus]) -> None:
 
 def destroy(settings: Settings, run_id: str) -> None:
     """Overwrite and delete the keys of a run, if there are any, and remove its checkpoint. Raises StoreError."""
+    destroy_keys(settings, run_id)
+    settings.artefacts.remove(checkpoint_name(run_id))
+
+
+def destroy_keys(settings: Settings, run_id: str) -> None:
+    """Overwrite and delete the keys of a run, if there are any. Raises StoreError."""
     path = key_path(settings, run_id)
     try:
         if path.exists():
@@ -90,4 +96,3 @@ def destroy(settings: Settings, run_id: str) -> None:
             path.unlink()
     except OSError as error:
         raise StoreError(f"The noise keys in {path} cannot be destroyed: {error.strerror or error}.") from error
-    settings.artefacts.remove(checkpoint_name(run_id))

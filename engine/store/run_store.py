@@ -11,7 +11,7 @@ import dataclasses
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -212,10 +212,15 @@ class RunStore:
             if text:
                 connection.execute(insert(notes).values(run_id=run_id, text=row_mapping.storable(text)))
 
-    def delete(self, run_id: str) -> bool:
+    def delete(self, run_id: str, destroy_keys: Callable[[], None] = lambda: None) -> bool:
         """Delete a run with its records and its note, and stop it if it is queued or running.
 
         Its charges to budgets remain. If other users own the run too, only this user's ownership ends.
+
+        Args:
+            run_id: Identity of the run.
+            destroy_keys: Destroys its noise keys. It is called before the run is gone, since no later search could
+                tell such keys from those of another database. If it raises, the run stays.
 
         Returns:
             Whether the run was deleted.
@@ -229,6 +234,7 @@ class RunStore:
             permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
             if permissions.is_others_too(connection, permissions.RUN, run_id, self.user):
                 return False
+            destroy_keys()
             permissions.withdraw(connection, permissions.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
             connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))

@@ -260,6 +260,37 @@ class TestWorker:
         home.runs.runs.delete(home.id)
         assert not list(home.checkpoint.parent.iterdir())
 
+    def test_keys_of_a_run_deleted_before_they_were_made_are_destroyed(self, home, monkeypatch):
+        """A user deletes the run when its worker has claimed it and not yet made its keys."""
+        make = noise_keys.secrets_for
+
+        def delete_first(*given, **more):
+            home.runs.runs.delete(home.id)
+            return make(*given, **more)
+
+        monkeypatch.setattr(noise_keys, "secrets_for", delete_first)
+        home.runs.runs.submit(CONFIG)
+        compute(home.id, home.settings, "here")
+        assert not list(home.checkpoint.parent.iterdir())
+
+    def test_a_deletion_that_is_killed_leaves_no_keys(self, home, monkeypatch):
+        """No later search could tell them from the keys of another database."""
+        home.interrupt(2, kill)
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            patch.setattr(noise_keys, "destroy", lambda *_: kill())
+            home.runs.runs.delete(home.id)
+        assert not home.keys.exists()
+
+    def test_a_run_whose_keys_cannot_be_destroyed_is_not_deleted(self, home, monkeypatch):
+        def refuse(*_):
+            raise StoreError("The noise keys cannot be destroyed: Permission denied.")
+
+        home.interrupt(2, kill)
+        monkeypatch.setattr(noise_keys, "destroy_keys", refuse)
+        with pytest.raises(StoreError, match="Permission denied"):
+            home.runs.runs.delete(home.id)
+        assert len(home.runs.queries.get(home.id).records) == 2
+
     def test_keys_are_stored_in_their_file_only(self, home, caplog):
         caplog.set_level(logging.DEBUG)
         keys = home.interrupt(3, kill)
