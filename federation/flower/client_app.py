@@ -31,14 +31,18 @@ class _TrainingClient(FlowerClient):
             TrainingFailed: If that is impossible. Flower sends the message to the server, so it states no reason, which
                 could quote private values; the reason is in the client's own log.
         """
-        from federation.client import Client  # 1 s: Flower starts four processes for each round, and one of them trains
+        from federation.client import (
+            Client,
+            cause,
+        )  # 1 s: Flower starts four processes for each round, and one of them trains
 
         (common,) = parameters_to_ndarrays(ins.parameters)
         try:
             client = Client(self._agreement, Settings.from_environment())
             trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))
         except Exception as error:
-            raise TrainingFailed("The client sends nothing for this round; its own log states the reason") from error
+            reason = cause(error, self._agreement.config)
+            raise TrainingFailed("The client sends nothing for this round; its own log states the reason") from reason
         return FitRes(
             status=Status(Code.OK, ""),
             parameters=ndarrays_to_parameters([trained.update]),

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import time
 
 import numpy as np
@@ -205,12 +206,26 @@ def test_missing_noise_blocks_the_update(tmp_path, settings, monkeypatch):
     monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
     client = Client(agreement(tmp_path), settings)
     weights = np.zeros(client.holding.shared, dtype=np.float32)
-    with pytest.raises(TrainingFailed, match="noise check failed"):
+    with pytest.raises(TrainingFailed, match="noise check failed") as refused:
         client.train(weights, 0)
+    assert not re.search(r"\d", str(refused.value).partition("nothing is sent")[2]), "the log has no measured value"
     assert [path.name for path in (client.agreement.client / client.run).iterdir()] == ["check.json"]
     monkeypatch.undo()
     with pytest.raises(TrainingFailed, match="failed before"):
         Client(agreement(tmp_path), settings).train(weights, 1)
+
+
+def test_log_quotes_no_error_of_the_program(tmp_path, caplog):
+    config = agreement(tmp_path, noise_source="system").config
+    try:
+        raise KeyError("Ada Lovelace")
+    except KeyError as error:
+        assert client_module.cause(error, config) is None
+        assert client_module.cause(error, agreement(tmp_path).config) is error
+    assert "KeyError" in caplog.text
+    assert "Lovelace" not in caplog.text.replace('raise KeyError("Ada Lovelace")', "")
+    refused = TrainingFailed("round=1: nothing is sent")
+    assert client_module.cause(refused, config) is refused
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])
@@ -287,6 +302,13 @@ class TestEndOfMeasurements:
         assert client.ledger.entries()
         with pytest.raises(BudgetExceeded):
             client.train(np.zeros(client.holding.shared, np.float32), 0)
+
+    def test_a_last_round_that_diverges_destroys_them(self, begun, settings, monkeypatch):
+        client, folder = begun
+        monkeypatch.setattr(Client, "_trained", lambda *_: None)
+        with pytest.raises(TrainingFailed, match="no longer finite"):
+            client.train(prepare(client.config, settings).run.weights.copy(), 1)
+        assert sorted(path.name for path in folder.iterdir()) == ["check.json"]
 
     def test_a_round_in_progress_keeps_its_measurements(self, begun):
         client, folder = begun
