@@ -31,10 +31,8 @@ class _TrainingClient(FlowerClient):
             TrainingFailed: If that is impossible. Flower sends the message to the server, so it states no reason, which
                 could quote private values; the reason is in the client's own log.
         """
-        from federation.client import (
-            Client,
-            cause,
-        )  # 1 s: Flower starts four processes for each round, and one of them trains
+        # 1 s to import: Flower starts four processes for each round, and one of them trains.
+        from federation.client import Client, cause
 
         (common,) = parameters_to_ndarrays(ins.parameters)
         try:

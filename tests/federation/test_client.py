@@ -217,11 +217,10 @@ def test_missing_noise_blocks_the_update(tmp_path, settings, monkeypatch):
 
 def test_log_quotes_no_error_of_the_program(tmp_path, caplog):
     config = agreement(tmp_path, noise_source="system").config
-    try:
+    with pytest.raises(KeyError) as raised:
         raise KeyError("Ada Lovelace")
-    except KeyError as error:
-        assert client_module.cause(error, config) is None
-        assert client_module.cause(error, agreement(tmp_path).config) is error
+    assert client_module.cause(raised.value, config) is None
+    assert client_module.cause(raised.value, agreement(tmp_path).config) is raised.value
     assert "KeyError" in caplog.text
     assert "Lovelace" not in caplog.text.replace('raise KeyError("Ada Lovelace")', "")
     refused = TrainingFailed("round=1: nothing is sent")
