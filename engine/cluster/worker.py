@@ -73,11 +73,18 @@ def environment(cores: int) -> dict[str, str]:
 
 
 def warm_up(addresses: Mapping[str, str | None]) -> None:
-    """Import large libraries and compile the default tagger's graphs, so that the first run starts immediately."""
+    """Import large libraries and compile the default tagger's graphs, so that the first run starts immediately.
+
+    This is the first task of each worker. So it also destroys the keys that ended runs left on its machine.
+    """
     from engine.simulation import setup
 
+    settings = _local_settings(addresses)
+    store = RunStore(settings.store_url)
+    noise_keys.sweep(settings, store.status)
+    store.close()
     try:
-        setup.warm_up(_local_settings(addresses))
+        setup.warm_up(settings)
     except EpsilonError as error:
         log.warning("Warm-up failed: %s", error)  # the first run reports the same error to its user
 

@@ -54,9 +54,10 @@ INDEPENDENT = (
     "client and phase is public; ε is that of the worst-case client, over all its rounds."
 )
 APART = (
-    "Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring case and "
-    "punctuation, were left out. Silos compare checksums to find them. Which sentences silos share is fixed, and ε "
-    "does not protect it; ε is that of the worst-case silo."
+    "Each sentence of four or more words is used by one client (silo) only: {number} sentences that another silo also "
+    "has, ignoring case and punctuation, were left out. Shorter ones count separately at each silo. Silos compare "
+    "checksums to find the others. Which sentences silos share is fixed, and ε does not protect it; ε is that of the "
+    "worst-case silo."
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 DRAWN_PIECES = "Each sentence is in one piece of its client only, drawn independently of all other sentences."
@@ -67,7 +68,7 @@ JOINED_WITHHELD = (
 )
 EVERY_CLIENT = "Every client takes part in every round."
 OWN_PARTS = (
-    "Each client (silo) keeps the private head for its tags; the content of that head is not protected. Which "
+    "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. Which "
     "sentences silos share, and therefore leave out, is fixed and not protected either."
 )
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
@@ -121,6 +122,8 @@ _EARLIER = {
     "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it.": JOINED,
     "Each platform keeps the parts that belong to its tags; what it learned in them is not protected.": OWN_PARTS,
     "Each client (silo) keeps the private head for its tags; the content of that head is not protected.": OWN_PARTS,
+    "Each client (silo) keeps the private head for its tags; the content of that head is not protected. Which "
+    "sentences silos share, and therefore leave out, is fixed and not protected either.": OWN_PARTS,
     "The corpus does not declare its entity types. They were read from the sentences and are in the model, and ε does "
     "not cover them.": UNDECLARED_TYPES,
     "The server sees each client's update before the noise is added, and must keep it to itself.": DP_FEDAVG.trusted,
@@ -136,6 +139,12 @@ _EARLIER_APART = re.compile(
     r"|Each sentence is used by one client \(silo\) only: ([\d,]+) sentences that another silo also has, ignoring case "
     r"and punctuation, were left out\. Silos compare checksums to find them; ε is that of the worst-case silo\."
 )
+_APART_OF_ANY_LENGTH = re.compile(
+    r"Each sentence is used by one client \(silo\) only: ([\d,]+) sentences that another silo also has, ignoring case "
+    r"and punctuation, were left out\. Silos compare checksums to find them\. Which sentences silos share is fixed, "
+    r"and ε does not protect it; ε is that of the worst-case silo\."
+)
+"""The wording of unreleased versions after 0.6.0, whose records name their own adjacency."""
 
 
 def with_own_types(assumptions: Iterable[str], *, declared: bool) -> tuple[str, ...]:
@@ -157,6 +166,8 @@ def current(sentence: str) -> str:
     """Return today's wording of an assumption; other sentences are returned unchanged."""
     if apart := _EARLIER_APART.fullmatch(sentence):
         return APART.format(number=apart[1] or apart[2])
+    if apart := _APART_OF_ANY_LENGTH.fullmatch(sentence):
+        return APART.format(number=apart[1])
     return _EARLIER.get(sentence, sentence)
 
 

@@ -28,6 +28,13 @@ def test_number_of_left_out_sentences_is_kept(number):
         "punctuation, were left out, and to find them platforms compare checksums; ε is that of the one who pays most."
     )
     assert assumption_texts.current(earlier) == assumption_texts.APART.format(number=number)
+    later = (
+        f"Each sentence is used by one client (silo) only: {number} sentences that another silo also has, ignoring "
+        "case and punctuation, were left out. Silos compare checksums to find them. Which sentences silos share is "
+        "fixed, and ε does not protect it; ε is that of the worst-case silo."
+    )
+    assert assumption_texts.current(later) == assumption_texts.APART.format(number=number)
+    assert not assumption_texts.of_moved_sentences([later]), "these records name their own adjacency"
 
 
 def test_published_runs_have_the_wording_of_today():

@@ -241,7 +241,9 @@ def _clients(evidence: Evidence) -> list[Assumption]:
     if not config.privacy.kind.client_level and config.federation.clients > 1:
         texts = [text for text in evidence.privacy.assumptions if text.startswith("Each sentence")]
         why = texts[0] if texts else "The program partitions the sentences in this way."
-        assumptions.append(Assumption("Each sentence is used by one client only", Held.CLAIMED, why))
+        name = "Each sentence is used by one client only"
+        name += ", except short ones" if config.platforms else ""
+        assumptions.append(Assumption(name, Held.CLAIMED, why))
     return assumptions
 
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 
 from engine import corpus
-from engine.cluster import supervisor
+from engine.cluster import supervisor, worker
 from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
@@ -222,6 +222,16 @@ class TestWorker:
         noise_keys.sweep(home.settings, store.status)
         store.close()
         assert [path.name for path in home.checkpoint.parent.iterdir()] == ["of-another-database.key"]
+
+    def test_the_first_task_of_a_worker_destroys_such_keys_on_its_machine(self, home, monkeypatch):
+        """On another machine than the dispatcher's, nothing else runs before the next run."""
+        home.interrupt(3, kill)
+        home.runs.runs.cancel(home.id)
+        home.keys.write_bytes(bytes([1]) * 32)  # another machine cancelled it
+        monkeypatch.setattr("engine.simulation.setup.warm_up", lambda _: None)
+        monkeypatch.setattr(worker, "_local_settings", lambda _: home.settings)
+        worker.warm_up({})
+        assert not home.keys.exists()
 
     def test_unsealed_checkpoint_of_an_earlier_version_is_sealed_and_overwritten(self, home):
         keys = home.interrupt(3, kill)
