@@ -168,7 +168,8 @@ def _draws(check: NoiseCheck) -> list[str]:
         *([settings] if check.unit == "sentence" else []),
         "Noise truncated at five standard deviations is detected only if a compared draw is that large. Of a million "
         "draws, 0.6 are.",
-        "A difference between noise and draws that is smaller than the rounding of the weights is not detected.",
+        "A difference between noise and draws that is smaller than the rounding of the weights is not detected. With "
+        "Adam, nor is an error of an update that is smaller than a ten-thousandth of it.",
         "Keys are compared within a run, not between the machines of a federation.",
     ]
 
