@@ -18,7 +18,8 @@ from engine.cluster import supervisor
 from engine.config import JOIN, SimulationConfig, with_noise
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
-from engine.service import Application, audit_service, budget_service, corpus_import
+from engine.reports.privacy_report.assumptions import others_text
+from engine.service import Application, audit_service, budget_service, corpus_import, report_evidence
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from engine.training.model import Model
@@ -207,6 +208,15 @@ class TestRuns:
         assert rudi.queries.visible({run}) == set()
         assert of("ada").queries.get(run) == rita.queries.get(run) == app.queries.get(run)
         assert rita.models.sizes() == {run: 8}
+
+    def test_reports_of_users_do_not_claim_to_count_all_runs(self, of):
+        run = done(of("rita"))
+        done(of("rudi"), CONFIG)
+        for name, number, told in (("rita", 0, True), ("ada", 1, False)):
+            evidence = report_evidence.evidence(of(name), run)
+            assert evidence.others.private + evidence.others.plain == number
+            assert ("cannot see, are not counted" in others_text(evidence)) == told
+            assert "This installation has no other" not in others_text(evidence)
 
     def test_shared_model_can_be_loaded(self, app, of, monkeypatch):
         run = done(of("rita"))
