@@ -18,6 +18,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
 from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
+from engine.store import noise_keys
 
 if TYPE_CHECKING:
     from engine.privacy.second_accountant import Bounds
@@ -38,7 +39,7 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
     Raises:
         RunNotFound: If there is no such run.
         InvalidConfig: If the run is not done, or is an audit.
-        StoreError: If the store cannot be read.
+        StoreError: If the store cannot be read, or keys that the finished run left cannot be destroyed.
     """
     run = app.queries.get(identity)
     if run.kind == RunKind.AUDIT:
@@ -48,6 +49,8 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
         written=written or datetime.now(UTC).isoformat(timespec="minutes"),
         trained_on=_trained_on(app, run.config),
     )
+    if run.config.privacy.noise_source == "system":  # its worker may have been killed just before it did so
+        noise_keys.destroy_keys(app.settings, run.run_id)
     missing = _missing(app, found)
     parts = _parts(app, found, missing)
     worst = _worst_part(parts) if found.promises else None

@@ -19,8 +19,9 @@ from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, Trainin
 from engine.errors import InvalidConfig, StoreError
 from engine.records import RoundRecord, Run, RunState
 from engine.records.assumption_texts import SEEDED, SYSTEM
+from engine.reports.privacy_report import summary
 from engine.seeds import Secrets
-from engine.service import Application
+from engine.service import Application, report_evidence
 from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
 from engine.store.run_store import RunStore
@@ -145,6 +146,14 @@ class TestWorker:
         assert run.provenance.noise_source == "system"
         assert "--noise-source system" in run.provenance.command
         assert not list(home.checkpoint.parent.iterdir())
+
+    def test_a_report_finds_no_keys(self, home):
+        """The worker was killed between the end of the run and the destruction of its keys."""
+        home.compute()
+        home.keys.write_bytes(bytes([1]) * 32)
+        evidence = report_evidence.evidence(home.runs, home.id)
+        assert "keys were destroyed" in dict(summary.label(evidence))["Source of the noise"]
+        assert not home.keys.exists()
 
     def test_a_run_of_a_killed_worker_resumes_with_its_keys(self, home):
         keys = home.interrupt(4, kill)
