@@ -134,7 +134,7 @@ def _against(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     config = evidence.run.config
     kind, seeded = config.privacy.kind, evidence.verdict is Verdict.SIMULATED
     answer = "only if the noise is secret: here its seed is public" if seeded else "yes"
-    attackers = [("Recipient of the weights, after any step", answer)]
+    attackers = [(f"Recipient of the weights, after any {'round' if kind.client_level else 'step'}", answer)]
     if evidence.shared_alone:
         attackers = [("Recipient of the shared layers, after any round", answer)]
         attackers.append(("Recipient of the model of one client", "no: its private layers were trained without noise"))

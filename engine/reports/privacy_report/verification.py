@@ -21,8 +21,8 @@ from engine.reports.privacy_report.assumptions import SEPARATE, nothing, rows
 from engine.reports.privacy_report.evidence import Evidence, Verdict
 
 _VALID = (
-    "ε covers the trained weights if the assumptions below on training and data hold. It does not cover the other "
-    "results that two of them name."
+    "ε covers {released} if the assumptions below on training and data hold. It does not cover the other results that "
+    "some of them name."
 )
 LEDGER = "Values of ε"
 """Title of the table of ε under other assumptions."""
@@ -31,8 +31,9 @@ LEDGER = "Values of ε"
 def assumptions(evidence: Evidence) -> Section:
     """Return the section on the assumptions of ε."""
     lines = tuple((row.name, str(row.held), row.why) for row in rows(evidence))
+    valid = _VALID.format(released="the shared layers" if evidence.shared_alone else "the trained weights")
     text = (
-        f"{_VALID if evidence.promises else nothing(evidence)} “Claimed and checked”: measured in this run or computed "
+        f"{valid if evidence.promises else nothing(evidence)} “Claimed and checked”: measured in this run or computed "
         "twice, to the extent stated in the last column. “Claimed”: the program is designed this way, but this run "
         "does not prove it. “Not claimed”: do not rely on it."
     )

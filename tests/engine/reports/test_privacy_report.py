@@ -516,6 +516,16 @@ class TestEvidence:
         )
         assert not evidence_of(PLATFORMS).shared_alone
 
+    def test_steps_of_a_client_are_not_protected_by_client_level_privacy(self, evidence_of):
+        """Noise is added once a round: the weights within a client's training have none."""
+        evidence = evidence_of(FEDERATED)
+        for mechanism, moment in (("dp-sgd", "step"), ("dp-fedavg", "round")):
+            config = evidence.run.config
+            config = replace(config, privacy=replace(config.privacy, mechanism=mechanism))
+            changed = replace(evidence, run=replace(evidence.run, config=config))
+            against = dict(table(builder.of_run(changed), guarantee.ATTACKERS).rows)
+            assert f"Recipient of the weights, after any {moment}" in against
+
     def test_all_rows_of_the_noise_check_are_shown(self, evidence_of):
         text = text_of(builder.of_run(evidence_of(PRIVATE)))
         for row in check_rows(stored(PRIVATE).final.noise_check, samples=False):
