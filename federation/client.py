@@ -10,7 +10,6 @@ have.
 import datetime
 import io
 import json
-import logging
 import math
 import secrets as system
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from traceback import format_tb
 
 import numpy as np
 
@@ -31,7 +29,7 @@ from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import contamination
 from engine.embeddings.encoding import subset, with_tags
-from engine.errors import CorpusError, EpsilonError, StoreError, TrainingFailed
+from engine.errors import CorpusError, StoreError, TrainingFailed
 from engine.federated.client_noise_monitor import ClientNoiseMonitor
 from engine.federated.client_update import message
 from engine.federated.fedavg import ClientData
@@ -48,8 +46,6 @@ from engine.training.optimisers import Optimiser
 from federation import check_files
 from federation.configuration import Agreement
 from federation.ledger import Entry, Ledger
-
-log = logging.getLogger("epsilon.federation")
 
 _UNSEALED = b"PK"
 """First bytes of measurements in the clear, of versions up to 0.6.0."""
@@ -394,18 +390,6 @@ class Client:
                 temporary.write_bytes(head + b"\n" + seal(key.read_bytes(), content.getbuffer(), head))
             if before:
                 overwrite(before)
-
-
-def cause(error: Exception, config: SimulationConfig) -> Exception | None:
-    """Return the error that the client's own log may quote as the cause of a failed round; None if there is none.
-
-    The message of an error of the program may quote sentences or noise. With system noise, only the type of such an
-    error and the lines of code are logged.
-    """
-    if isinstance(error, EpsilonError) or config.privacy.noise_source != "system":
-        return error
-    log.error("The round failed: %s\n%s", type(error).__name__, "".join(format_tb(error.__traceback__)))
-    return None
 
 
 def split(config: SimulationConfig, settings: Settings) -> list[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]:

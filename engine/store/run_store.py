@@ -218,16 +218,13 @@ class RunStore:
         Its charges to budgets remain. If other users own the run too, only this user's ownership ends.
 
         Args:
-            run_id: Identity of the run.
-            destroy_keys: Destroys its noise keys. It is called before the run is gone, since no later search could
-                tell such keys from those of another database. If it raises, the run stays.
+            run_id: The run.
+            destroy_keys: Destroys its noise keys before the run is gone: later, they could be of another database.
 
         Returns:
             Whether the run was deleted.
 
-        Raises:
-            RunNotFound: If the user sees no such run.
-            NotAllowed: If the user does not own it.
+        Raises RunNotFound, or NotAllowed if the user does not own it.
         """
         with self.exclusive() as connection:
             self._existing(connection, run_id, lock=True)

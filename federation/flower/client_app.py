@@ -13,6 +13,7 @@ from flwr.compat.client.client import Client as FlowerClient
 from engine.errors import TrainingFailed
 from engine.settings import Settings
 from federation.configuration import Agreement
+from federation.error_log import cause
 from federation.flower.aggregation import patch_flower
 from federation.flower.server_validation import Guard
 from federation.quantization_range import span
@@ -32,7 +33,7 @@ class _TrainingClient(FlowerClient):
                 could quote private values; the reason is in the client's own log.
         """
         # 1 s to import: Flower starts four processes for each round, and one of them trains.
-        from federation.client import Client, cause
+        from federation.client import Client
 
         (common,) = parameters_to_ndarrays(ins.parameters)
         try:

@@ -22,6 +22,7 @@ from federation import check_files
 from federation import client as client_module
 from federation.client import Client, own_epsilon, own_plan, split
 from federation.configuration import Agreement
+from federation.error_log import cause
 from federation.flower import processes
 from federation.server import Server
 from tests.conftest import share
@@ -219,12 +220,12 @@ def test_log_quotes_no_error_of_the_program(tmp_path, caplog):
     config = agreement(tmp_path, noise_source="system").config
     with pytest.raises(KeyError) as raised:
         raise KeyError("Ada Lovelace")
-    assert client_module.cause(raised.value, config) is None
-    assert client_module.cause(raised.value, agreement(tmp_path).config) is raised.value
+    assert cause(raised.value, config) is None
+    assert cause(raised.value, agreement(tmp_path).config) is raised.value
     assert "KeyError" in caplog.text
     assert "Lovelace" not in caplog.text.replace('raise KeyError("Ada Lovelace")', "")
     refused = TrainingFailed("round=1: nothing is sent")
-    assert client_module.cause(refused, config) is refused
+    assert cause(refused, config) is refused
 
 
 @pytest.mark.parametrize("mechanism", ["local", "secure-sum"])
