@@ -224,9 +224,7 @@ class Client:
         self._measurements()  # before the round is charged: what cannot be read costs nothing
         epsilon = own_epsilon(plan, round + 1) if self._epsilon_is_valid else math.inf
         self.ledger.charge(self._entry(round, epsilon))
-        streams = self._streams()
-        monitor = self._monitor(common.size)
-        server = self._server_plan
+        streams, monitor, server = self._streams(), self._monitor(common.size), self._server_plan
         client_monitor = ClientNoiseMonitor(plan, server, monitor, streams, self._index) if monitor and server else None
         if client_monitor:
             client_monitor.start_round(common, round)
