@@ -1,4 +1,4 @@
-"""Ablation from the paper settings to the recommended settings, one change per step, at equal ε.
+"""Ablation from the paper settings to the recommended settings, step by step, at equal ε.
 
 dp-fl-ner trains every weight of a BiLSTM from scratch with small batches, which loses much accuracy at a given ε.
 Public features, few weights, large Poisson batches and Adam recover most of it (Ponomareva et al. 2023, section 5; De

@@ -170,6 +170,7 @@ class ChargeRequest:
         steps: Steps of the whole run.
         ended: Whether the whole run is charged even if it does not finish.
         parties: Fingerprint of the run's clients, as in :class:`Charge`.
+        title: Title of the corpus in messages; empty if its name is its title.
         shared: Why a run on another corpus draws on this budget; empty if it trains on this corpus.
         unprotected: Whether the user accepts an unprotected access.
     """
@@ -185,6 +186,7 @@ class ChargeRequest:
     steps: int
     ended: bool = False
     parties: str = ""
+    title: str = ""
     shared: str = ""
     unprotected: bool = False
     neighbouring: Callable[[Budget], str] = lambda _: ""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from engine.privacy.assumptions import TITLES, Row, Step
+from engine.privacy.assumptions import TITLES, Row, Step, Training, has_incomplete_epoch
 from engine.reports.numbers import delta_text, epsilon_text
 
 UNKNOWN = "no valid ε is known"
@@ -15,6 +15,24 @@ def ledger_epsilon(epsilon: float | None, at_least: float | None = None) -> str:
     if epsilon is None:
         return UNKNOWN
     return f"ε = {epsilon_text(epsilon)}" + (f", at least {epsilon_text(at_least)}" if at_least else "")
+
+
+def incomplete_epochs(training: Training) -> str:
+    """Return what the lower bound for shuffled batches leaves out; empty if all epochs are complete."""
+    if training.unit == "client":
+        return ""
+    parts = [part for part in training.own if has_incomplete_epoch(training, part)]
+    if not parts:
+        return ""
+    if len(training.own) > 1 or not training.parts:
+        return "The last epoch is incomplete, so the lower bound for shuffled batches does not count it."
+    (part,) = parts
+    batches = math.ceil(part.examples / part.batch_size)
+    epochs = math.ceil(part.steps / batches)
+    return (
+        f"The training takes {part.steps:,} steps; {epochs:,} complete epochs would take {batches * epochs:,}. So the "
+        f"lower bound for shuffled batches counts {epochs - 1:,} of {epochs:,} epochs."
+    )
 
 
 def ledger_fields(rows: Sequence[Row], steps: Sequence[Step]) -> dict[str, Any]:
@@ -50,7 +68,7 @@ def ledger_text(rows: Sequence[Row], steps: Sequence[Step], own: Sequence[Step] 
 
     Args:
         rows: each assumption with its choices.
-        steps: corrections from the ε that a paper would report.
+        steps: corrections from the ε by Rényi accounting, which a paper would report.
         own: changes that the user assumes.
     """
     lines = []
@@ -64,7 +82,9 @@ def ledger_text(rows: Sequence[Row], steps: Sequence[Step], own: Sequence[Step] 
     lines.append(f"Guarantee: {ledger_epsilon(claimed.epsilon, claimed.at_least)} at δ = {delta_text(claimed.delta)}")
     if others:
         corrections = "; ".join(map(_step_text, others))
-        lines.append(f"Reported ε of a paper: {ledger_epsilon(first.epsilon)}. Corrected: {corrections}")
+        lines.append(
+            f"By Rényi accounting, as in most papers: {ledger_epsilon(first.epsilon)}. Corrected: {corrections}"
+        )
     if own:
         changes = "; ".join(f"{TITLES[step.assumption]} {step.choice}" for step in own)
         lines.append(f"Under your assumptions ({changes}): {ledger_epsilon(own[-1].epsilon, own[-1].at_least)}")

@@ -66,14 +66,22 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     if check.layers or check.least_visits:
         rows.append(("Steps at which each weight was measured", f"at least {check.least_visits:,}", ""))
     if check.draws_compared:
-        compared = WITHHELD if check.withheld else f"{check.draws_compared:,} compared"
-        rows.append(("Draws of noise that equal those of their keys", compared, ""))
+        compared = WITHHELD if check.withheld else _compared(check, check.draws_compared)
+        rows.append(("Noise values recomputed from the keys", compared, _EQUAL))
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:
         name = "Noise in the direction of the clipped sums, ÷ σ · C"
         rows.append((name, f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
     return rows
+
+
+_EQUAL = "all equal"
+
+
+def _compared(check: NoiseCheck, number: int) -> str:
+    """Return a number of comparisons, and their result if nothing differs; otherwise a fault names the difference."""
+    return f"{number:,} compared" if check.failed else f"{number:,}, {_EQUAL}"
 
 
 def _measured(check: NoiseCheck, value: Callable[[], str]) -> str:
@@ -91,21 +99,25 @@ def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
     if check.looks and not check.withheld:
         judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them precise enough"
-        summands, moments = ("gradients", "step") if check.unit == "sentence" else ("updates", "round")
-        moments = f"1 {moments}" if check.looks == 1 else f"{check.looks:,} {moments}s"
+        summands = "gradients" if check.unit == "sentence" else "updates"
+        moments = f"{check.looks:,} {_moment(check)}{'' if check.looks == 1 else 's'}"
         gap = f"{check.largest_gap:.2g} clip norms" if check.looks_counted else "hidden by rounding"
         rows.append((f"Sum of clipped {summands} recomputed at {moments}{judged}: largest difference", gap, "0"))
     return rows
 
 
+def _moment(check: NoiseCheck) -> str:
+    return "step" if check.unit == "sentence" else "round"
+
+
 def _sample_rows(check: NoiseCheck, *, withheld: bool) -> list[tuple[str, str, str]]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
-    name = f"Mean number of {check.unit}s in a {'step' if check.unit == 'sentence' else 'round'}"
+    name = f"Mean number of {check.unit}s in a {_moment(check)}"
     measured = WITHHELD if withheld else f"{check.batch_mean:.4g} ± {check.batch_std:.3g}"
     rows = [(name, measured, f"{check.batch_planned:.4g}{spread}")]
     if check.sampling_compared:
-        name = f"Sampled and other {check.unit}s that equal the draws of the steps' keys"
-        rows.append((name, WITHHELD if withheld else f"{check.sampling_compared:,} compared", ""))
+        name = f"Sampling decisions (one for each {check.unit} and {_moment(check)}) recomputed from the keys"
+        rows.append((name, WITHHELD if withheld else _compared(check, check.sampling_compared), _EQUAL))
     return rows
 
 
@@ -160,9 +172,10 @@ _TAILS = (
 def _draws(check: NoiseCheck) -> list[str]:
     """Return the limits of the comparison of noise with the draws of its keys, and of the settings."""
     settings = (
-        "The check compares plan, training settings and number of steps with those of the first step. It cannot show "
-        "that they were chosen without private values, nor why a person ended the run. A clip norm that follows such "
-        "values is found at the next recomputed sum."
+        "At each step, the check compares the plan and the training settings with those of the first step. It also "
+        "detects more steps than planned. It cannot show that these settings were chosen without private values, nor "
+        "why a person ended the run. A clip norm that changes with private values is detected when a sum is next "
+        "recomputed."
     )
     return [
         *([settings] if check.unit == "sentence" else []),
@@ -176,9 +189,11 @@ def _draws(check: NoiseCheck) -> list[str]:
 
 def _samples(check: NoiseCheck) -> list[str]:
     """Return the limits of the comparison of samples with the draws of the steps' keys."""
+    moment, batch = _moment(check), "batch size" if check.unit == "sentence" else "number of sampled clients"
     return [
-        f"A {check.unit} that is sampled too often is detected at the first step that wrongly has it. One that is left "
-        f"out is detected if this step compares it: at least 256 {check.unit}s in turn, and twice as many as a batch."
+        f"A {check.unit} that is wrongly in a sample is detected at the first such {moment}. A {check.unit} that is "
+        f"wrongly left out is detected only if this {moment} compares it. Each {moment} compares the next 256 "
+        f"{check.unit}s, or about twice the {batch} if that is more."
     ]
 
 

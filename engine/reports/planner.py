@@ -24,7 +24,7 @@ GRADES = {
 }
 """Evidence that a setting reaches the target, as displayed."""
 _FOUND = {
-    EvidenceLevel.SIGNIFICANT: "whole 95 % CI above the target",
+    EvidenceLevel.SIGNIFICANT: "whole 95 % CI over seeds above the target",
     EvidenceLevel.MEAN_ABOVE: "mean above the target",
     EvidenceLevel.SINGLE_RUN: "a single run above the target",
 }
@@ -164,8 +164,8 @@ def chance_text(plan: Recommendation) -> str:
     single = sum(len(setting.done) == 1 for setting in plan.evidence.settings)
     text = (
         "Intervals in parentheses are 95 % confidence intervals of the mean over seeds (Student's t), on this test "
-        "set. The column *95 % CI* reflects the choice of test sentences. “Significant”: the whole interval is above "
-        "the target. “Mean above”: only the mean is."
+        "set. The column *95 % CI* reflects the choice of test sentences. “Significant”: the whole interval in "
+        "parentheses is above the target. “Mean above”: only the mean is."
     )
     if single:
         number = len(plan.evidence.settings)

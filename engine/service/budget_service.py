@@ -235,6 +235,7 @@ class BudgetService:
                     steps=plan.steps,
                     ended=ended,
                     parties=self._parties(config, plan),
+                    title=corpus_title(account.name),
                     shared=shared_text(account),
                     unprotected=unprotected,
                 )
@@ -286,6 +287,7 @@ class BudgetService:
                     again=False,
                     even=False,
                     steps=0,
+                    title=corpus_title(account.name),
                     shared=shared_text(account),
                     unprotected=unprotected,
                 )

@@ -16,6 +16,7 @@ from engine.privacy import tf_privacy_statement
 from engine.privacy.assumptions import Row, rows
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
+from engine.reports.assumptions import incomplete_epochs
 from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 from engine.store import noise_keys
@@ -58,6 +59,7 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
     seeds = (
         seed_aggregates.of_runs(app.queries.seeds(run.config)) if not found.check or not found.check.failed else None
     )
+    ledger, left_out = _ledger(app, found) if found.promises else ((), "")
     return replace(
         found,
         plan=worst,
@@ -77,7 +79,8 @@ def evidence(app: "Application", identity: str, *, written: str | None = None) -
         second=_second(app, replace(found, missing=missing), parts) if found.promises else None,
         statement=tf_privacy_statement.of(*worst) if worst and not run.config.privacy.kind.client_level else None,
         audit=app.audits.all().get(identity),
-        ledger=_ledger(app, found) if found.promises else (),
+        ledger=ledger,
+        left_out=left_out,
         again=_again(app, run),
     )
 
@@ -150,11 +153,13 @@ def _group_epsilons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longe
     return {size: max(group_epsilon(parts, size), found.privacy.epsilon) for size in sorted(sizes)}
 
 
-def _ledger(app: "Application", found: Evidence) -> tuple[Row, ...]:
-    """Return ε under other assumptions; empty if it cannot be computed."""
+def _ledger(app: "Application", found: Evidence) -> tuple[tuple[Row, ...], str]:
+    """Return ε under other assumptions, and what its lower bounds leave out; empty if it cannot be computed."""
     with suppress(EpsilonError):
-        return rows(app.previews.scenario(found.run.run_id))
-    return ()
+        training = app.previews.scenario(found.run.run_id)
+        table = rows(training)
+        return table, incomplete_epochs(training) if any(row.at_least for row in table) else ""
+    return (), ""
 
 
 def _studies(app: "Application", config: SimulationConfig) -> list[Study]:

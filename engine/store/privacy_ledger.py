@@ -238,7 +238,7 @@ def problem(now: BudgetState, wish: ChargeRequest) -> str:
     budget = now.budget
     if budget is None:
         return ""
-    total, cost = f"{wish.shared}{_total_text(now, budget)}", wish.cost(budget)
+    total, cost = f"{wish.shared}{_total_text(now, budget, wish.title or now.name)}", wish.cost(budget)
     if math.isinf(cost):
         return f"{total}; this run has no privacy guarantee for a {budget.unit}, so it cannot be charged. {UNPROTECTED}"
     if budget.unit == "client" and any(booked.parties not in ("", wish.parties) for booked in now.bookings):
@@ -248,14 +248,15 @@ def problem(now: BudgetState, wish: ChargeRequest) -> str:
         return ""
     whole = f"{share:.0%}" if share < 10 else "more than ten times the budget"
     return (
-        f"{total}. {now.share:.0%} of it is used, and this run would raise that to {whole}. Use more noise, fewer "
-        "epochs or a larger budget"
+        f"{total}. {now.share:.0%} of it is used, and this run would raise that to {whole}. The budget adds Rényi "
+        "divergences. So a run can exceed the budget although its own ε does not. Use more noise, fewer epochs or a "
+        "larger budget"
     ) + (f". {UNPROTECTED}" if wish.shared else "")
 
 
-def _total_text(now: BudgetState, budget: Budget) -> str:
+def _total_text(now: BudgetState, budget: Budget, title: str) -> str:
     guarantee = f"ε = {budget.epsilon:g} at δ = {budget.delta:g} for each {budget.unit}"
-    return f"The budget of {now.name} is {guarantee} (adjacency: {now.adjacency})"
+    return f"The budget of {title} is {guarantee} (adjacency: {now.adjacency})"
 
 
 def _state(corpus: str, name: str, entries: Sequence[dict[str, Any]], chain_hash: str) -> BudgetState:

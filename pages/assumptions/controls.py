@@ -20,6 +20,13 @@ from engine.privacy.assumptions import (
 from engine.service import Application
 from pages.shared import titles
 
+REPORTED, BY_RDP, GUARANTEED = "reported", "Rényi accounting", "guaranteed"
+FIRST_BAR = {
+    REPORTED: "The first bar is the reported ε.",
+    BY_RDP: "The first bar is ε by Rényi accounting, as most papers compute it.",
+    GUARANTEED: "The first bar is the guaranteed ε.",
+}
+"""The first bar of the chart, by its label."""
 SETTINGS, PRINTED = "Settings", "Correct a reported ε"
 _NUMBERS = ("Sentences, n", "Batch size, B", "Epochs, E", "Noise multiplier σ", "Clients")
 
@@ -32,12 +39,14 @@ class Subject:
         name: Its name in words.
         training: The training that the accountant sees.
         start: The assumptions of the ε that a paper reported, or would report.
+        first: Label of this ε.
         seeded: Whether it is a run whose noise seed is public.
     """
 
     name: str
     training: Training
     start: Choices
+    first: str
     seeded: bool = False
 
 
@@ -51,7 +60,8 @@ def subject(app: Application, asked: str | None) -> Subject:
     """
     if asked:
         config, training = app.queries.get(asked).config, app.previews.scenario(asked)
-        return Subject(titles.setting(config), training, training.printed, config.privacy.noise_source == "seeded")
+        seeded = config.privacy.noise_source == "seeded"
+        return Subject(titles.setting(config), training, training.printed, _first(training), seeded)
     kind = st.segmented_control(
         "Starting point", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
     )
@@ -70,6 +80,7 @@ def subject(app: Application, asked: str | None) -> Subject:
             f"σ = {sigma:g}, with ε = {printed[sigma]:g} reported by Jana & Biemann 2021",
             printed_row(sigma),
             AS_PRINTED,
+            REPORTED,
         )
     first, second, third, fourth, fifth = st.columns(5)
     made = Training(
@@ -80,7 +91,11 @@ def subject(app: Application, asked: str | None) -> Subject:
         clients=fifth.number_input(_NUMBERS[4], 1, 10_000, 1, key="clients", bind="query-params"),
         shuffled=st.toggle("Shuffled batches (no amplification)", key="shuffled", bind="query-params"),
     )
-    return Subject("these settings", made, made.printed)
+    return Subject("these settings", made, made.printed, _first(made))
+
+
+def _first(training: Training) -> str:
+    return GUARANTEED if training.printed == training.promised else BY_RDP
 
 
 def choices(training: Training) -> Choices:

@@ -8,10 +8,10 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.privacy.assumptions import TITLES, at_least, epsilon, rows, waterfall, why
 from engine.records.assumption_texts import SEEDED
-from engine.reports.assumptions import ledger_epsilon, ledger_fields
+from engine.reports.assumptions import incomplete_epochs, ledger_epsilon, ledger_fields
 from engine.reports.numbers import delta_text, epsilon_text
 from pages.assumptions import charts
-from pages.assumptions.controls import choices, subject
+from pages.assumptions.controls import FIRST_BAR, choices, subject
 from pages.shared import address, downloads, session, tables
 from pages.shared.plotly_component import show
 
@@ -31,7 +31,7 @@ with st.spinner("Computing ε …"):
     steps = waterfall(training, found.start, promised)
     chosen_steps = waterfall(training, promised, chosen)[1:]
     effects = rows(training)
-path = [replace(steps[0], choice="reported"), *steps[1:], *chosen_steps]
+path = [replace(steps[0], choice=found.first), *steps[1:], *chosen_steps]
 headline = f"Guaranteed: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
 if chosen != promised:
     headline += f" Under your assumptions: {ledger_epsilon(epsilon(training, chosen))}."
@@ -47,14 +47,14 @@ for subject_text, assumed in (("The guaranteed ε", promised), ("The ε under yo
         heading.markdown(
             f"{subject_text} is an upper bound. For some data, the true ε is **at least {epsilon_text(least)}**: an "
             "attacker who observes every step can learn this much."
+            + (f" {incomplete_epochs(training)}" if assumed.sampling == "none" else "")
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
 show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=headline)
 st.caption(
-    "The first bar is the ε of a paper: reported, or by Rényi accounting, as in most papers. Each further bar changes "
-    "one assumption: first towards the guaranteed ε, then towards your assumptions. Orange, rising stripes: the change "
-    "raises ε. Blue, falling stripes: the change lowers ε."
+    f"{FIRST_BAR[found.first]} Each further bar changes one assumption: first towards the guaranteed ε, then towards "
+    "your assumptions. Orange, rising stripes: the change raises ε. Blue, falling stripes: the change lowers ε."
 )
 st.markdown("#### Effect of each assumption")
 tables.show(

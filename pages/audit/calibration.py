@@ -37,8 +37,9 @@ def show(app: Application) -> None:
         if broken:
             st.markdown(
                 f"**Faulty trainings.** These trainings claim ε = {broken.values['claimed']:.2f}, but protect less. "
-                "The bounds are those of a white-box attacker and may assume DP-SGD. So they can exceed the largest "
-                "bound for any mechanism. The last row is the same training without a fault."
+                "The bound of an audit is the largest of the white-box attacker's lower bounds. Some of these assume "
+                "DP-SGD. So it can be larger than any bound that holds without this assumption. The last row is the "
+                "same training without a fault."
             )
             tables.show(messages.faulty_trainings(broken.values), {"mean bound": two})
             _origin(broken)

@@ -98,9 +98,10 @@ if rows := messages.runs(group):
     with st.expander("Runs with canaries", icon=":material/list:"):
         tables.show(rows)
         st.caption(
-            "The columns *bound* are lower bounds on ε, jointly at 95 % confidence. The first is valid for any "
-            "mechanism, the second for DP-SGD only. The third also assumes canaries that are independent of each "
-            "other. *Median bound ÷ ε* is from calibration runs of this size with ε = 1, 3 and 8."
+            "The three columns named *bound* are lower bounds on ε. In each row they hold together with 95 % "
+            "confidence. The first is valid for any mechanism, the second for DP-SGD only. The third also assumes "
+            "canaries that are independent of each other. *Median bound ÷ ε* is from calibration runs of this size "
+            "with ε = 1, 3 and 8."
         )
 st.markdown(messages.LIMITS)
 calibration.show(app)

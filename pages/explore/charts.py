@@ -166,7 +166,7 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
         ("strong", axis.low - 0.04, 0.0),
         ("reasonable", 0.0, 1.0),
         ("weak", 1.0, axis.high),
-        ("none", axis.high, axis.end),
+        ("none", axis.infinity, axis.end),
     )
     for name, start, end in edges:
         start = max(start, axis.low - 0.04)

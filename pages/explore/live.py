@@ -140,7 +140,7 @@ def _guarantee(app: Application, run: Run | None, preview: Preview, config: Simu
         on_change="rerun",  # group privacy is computed when the user opens the expander
     )
     with expander:
-        *paragraphs, ending = messages.promise(privacy)
+        *paragraphs, ending = messages.promise(privacy, config)
         for paragraph in paragraphs:
             st.markdown(paragraph)
         if expander.open:

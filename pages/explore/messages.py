@@ -135,6 +135,8 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     if config.privacy.kind.client_side_noise:
         share = "a share of the noise" if config.privacy.kind.distributed_noise else "noise"
         sampling = f"{share} on each update"
+    elif config.privacy.kind.client_level:
+        sampling = "Poisson sampling of clients" if config.federation.participants else "no sampling of clients"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     sampling += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
     types = "" if privacy.types_are_public else " · entity types: not claimed"
@@ -150,7 +152,7 @@ def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
     return f"Simulation only: the noise seed ({config.seed}) is public, so this model is not protected."
 
 
-def promise(privacy: PrivacySpent) -> list[str]:
+def promise(privacy: PrivacySpent, config: SimulationConfig) -> list[str]:
     """Return the meaning of an ε in paragraphs; the last one lists its assumptions."""
     if privacy.assumptions and math.isinf(privacy.epsilon):
         return list(privacy.assumptions)
@@ -166,7 +168,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
         f"A random guess is right half the time. With {_unbroken('ε', epsilon_text(privacy.epsilon))} the attacker is "
         f"right at most {right_text(privacy.epsilon)} of the time, plus at most "
         f"{_unbroken('δ', delta_text(privacy.delta))}.",
-        _adjacency(privacy),
+        _adjacency(privacy, config),
     ]
     if privacy.accountant != "exact":
         looser = f"Rényi accounting, a looser bound, gives ε = {epsilon_text(privacy.rdp_epsilon)}."
@@ -192,11 +194,10 @@ def _attack(privacy: PrivacySpent) -> str:
     return "knows the data of every other client, and tries to infer which of two sets of sentences one client has."
 
 
-def _adjacency(privacy: PrivacySpent) -> str:
+def _adjacency(privacy: PrivacySpent, config: SimulationConfig) -> str:
     if privacy.unit == PrivacySpent.unit:
         adjacent = (
-            "an empty sentence replaces one sentence (zero-out). The program assigns sentences by their positions and "
-            "number, or by whole documents or sections, so one more sentence may move others."
+            f"an empty sentence replaces one sentence (zero-out). {_why_zero_out(config)}"
             if privacy.neighbouring == ZERO_OUT
             else "one sentence is added or removed."
         )
@@ -207,11 +208,42 @@ def _adjacency(privacy: PrivacySpent) -> str:
     return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 
 
-WORST_PERSON = (
-    "This ε is group privacy at the same δ: all these sentences are added or removed together. It covers the worst "
-    "case: all their gradients have the clip norm and the same direction."
-)
-WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds for sentences at one client or at several."
+def _why_zero_out(config: SimulationConfig) -> str:
+    """Return why ε does not hold for adding a sentence: what one more sentence may change for others."""
+    federation, reasons = config.federation, []
+    if config.moves_sentences and config.data_fraction < 1:
+        reasons.append(
+            "The program chooses the share of the data by the sentences' positions and number, so one more sentence "
+            "may change which others are used."
+        )
+    if config.moves_sentences and federation.clients > 1 and not config.platforms:
+        by_group = federation.partition in ("document", "natural")
+        how = "in whole documents or sections" if by_group else "by their positions and number"
+        reasons.append(
+            f"The program assigns sentences to clients {how}, so one more sentence may move others to other clients."
+        )
+    if config.moves_sentences and federation.schedule == "incremental" and federation.rounds > 1:
+        reasons.append(
+            "The program assigns each client's sentences to phases by their positions and number, so one more sentence "
+            "may move others to other phases."
+        )
+    split = (
+        "The program split the corpus, so one more sentence may move others to the training, validation or test set."
+    )
+    return " ".join(reasons) or split
+
+
+def worst_person(privacy: PrivacySpent, config: SimulationConfig) -> str:
+    """Return which change of the data the ε of a person with several sentences covers."""
+    change = "all these sentences are added or removed together"
+    if privacy.neighbouring == ZERO_OUT:
+        change = "empty sentences replace all these sentences together"
+    text = (
+        f"This ε is group privacy at the same δ: {change}. It covers the worst case: all their gradients have the clip "
+        "norm and the same direction."
+    )
+    several = " This holds for sentences at one client or at several."
+    return text + several * (config.federation.clients > 1)
 
 
 def no_person(config: SimulationConfig) -> str:

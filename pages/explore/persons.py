@@ -40,7 +40,7 @@ def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last
                 st.caption(f"The longest document of this corpus has {longest:,} sentences: {messages.odds(epsilon)}")
     except EpsilonError as error:
         st.caption(address.plain(str(error)))
-    st.caption(messages.WORST_PERSON if config.federation.clients == 1 else messages.WORST_PERSON_OF_SEVERAL)
+    st.caption(messages.worst_person(privacy, config))
 
 
 def _epsilon(

@@ -126,7 +126,7 @@ LESSON = Lesson(
         "A NER tagger learns from about 32 sentences per step. The gradient of a sentence says how the sentence would "
         "change the weights. Training clips each gradient to a length of C = 1.5 and sums all gradients. Then **it "
         "adds noise once** to the sum. With σ = 1, the noise on each weight is as large as one whole gradient may be. "
-        "How many times as long as the sum is the noise?"
+        "The noise is how many times as long as the sum?"
     ),
     guess=Guess(label="Noise ÷ sum", low=0, high=100, step=1),
     show=show,

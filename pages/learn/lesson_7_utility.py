@@ -170,8 +170,7 @@ LESSON = Lesson(
     note=(
         "**Sources.** The paper's settings: A. Jana and C. Biemann 2021; recommended settings: N. Ponomareva et al. "
         "2023, *How to DP-fy ML*, sections 5 and 5.2.1 (tiers); F. Tramèr and D. Boneh 2021. All points are published "
-        "runs of this repository. The page *Recommended settings* leads from one curve to the other, one setting at a "
-        "time.\n\n"
+        "runs of this repository. The page *Recommended settings* leads from one curve to the other, step by step.\n\n"
         "**Pitfalls.** The protected unit is one sentence: a person with ten of them has more than ten times ε "
         "(lesson 2). Public contextual vectors were tuned on other people's sentences: public does not mean given "
         "freely. The curves do not meet at ∞: without noise too, the paper's settings find fewer entities. ε = 8 is "

@@ -27,9 +27,10 @@ steps = [
 left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
 st.caption(
-    "From left to right each step changes one or two settings of the step before. Everything but the training "
-    "sentences is public. The last step also assumes public NER data with labels. It uses a language model that was "
-    "fine-tuned on Wikigold, and spaCy's NER model, which was trained on OntoNotes."
+    "From left to right each step makes one or two changes to the step before. The learning rate, σ and other settings "
+    "are adapted to these changes. Everything but the training sentences is public. The last step also assumes public "
+    "NER data with labels. It uses a language model that was fine-tuned on Wikigold, and spaCy's NER model, which was "
+    "trained on OntoNotes."
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(

@@ -11,6 +11,8 @@ from pages.shared.charts import log_ticks
 
 SHARE_OF_NO_PRIVACY = 0.2
 """Share of the axis, 0 to 1, that the section of ε = ∞ takes."""
+_GAP = 0.15
+"""Share of that section, 0 to 1, between the finite values and the shaded part."""
 TITLE = "ε (smaller is more private, log axis)"
 
 
@@ -25,6 +27,7 @@ class EpsilonAxis:
         low: Lower end of the finite values.
         high: Upper end of the finite values, where the section of ∞ starts.
         width: Width of the section of ∞.
+        infinity: Start of the shaded part of this section. The gap before it stands for all larger finite values.
         end: End of the section of ∞, and of the axis.
     """
 
@@ -33,6 +36,7 @@ class EpsilonAxis:
         self.low = math.floor(math.log10(min(finite)) * 2) / 2
         self.high = math.ceil(math.log10(max(finite)) * 2) / 2
         self.width = (self.high - self.low) * SHARE_OF_NO_PRIVACY / (1 - SHARE_OF_NO_PRIVACY)
+        self.infinity = self.high + self.width * _GAP
         self.end = self.high + self.width
 
     def position(self, epsilon: float, progress: float | None = None) -> float:
@@ -43,7 +47,7 @@ class EpsilonAxis:
             progress: Progress of a run, 0 to 1, which moves through the section of ∞ during training.
         """
         if math.isinf(epsilon):
-            share = 0.5 if progress is None else 0.12 + 0.76 * progress
+            share = 0.5 if progress is None else 0.2 + 0.6 * progress
             return self.high + self.width * share
         return math.log10(max(epsilon, 10**self.low))
 
@@ -55,7 +59,7 @@ class EpsilonAxis:
 
     def shade(self, figure: go.Figure) -> None:
         """Shade the section of ∞ in the colour of runs without privacy."""
-        figure.add_vrect(x0=self.high, x1=self.end, fillcolor=palette.BAND["none"], line_width=0, layer="below")
+        figure.add_vrect(x0=self.infinity, x1=self.end, fillcolor=palette.BAND["none"], line_width=0, layer="below")
 
     def layout(self) -> dict[str, Any]:
         """Return Plotly's settings of a horizontal axis."""

@@ -43,7 +43,8 @@ def step_answer(values: Mapping[str, Any], machine: str) -> str:
     peer = values["tensorflow_privacy_ms"] / ours
     return (
         f"On {machine}, a private training step of Epsilon Explorer takes {ours / values['keras_ms']:.2f} times as "
-        f"long as a non-private step in Keras. A private step in TensorFlow Privacy takes {peer:.0f} times as long."
+        f"long as a non-private step in Keras. A private step in TensorFlow Privacy takes {peer:.0f} times as long as "
+        "that of Epsilon Explorer."
     )
 
 

@@ -1,1 +1,1 @@
-"""The page Tag text: entities found by models trained at different ε, and the redacted text."""
+"""The page Tag text: entities predicted by models trained at different ε, and the redacted text."""

@@ -59,12 +59,13 @@ def panels(
 
 def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
     number = len(tagged.entities)
-    found = "1 entity found" if number == 1 else f"{number:,} entities found"
+    found = "1 entity predicted" if number == 1 else f"{number:,} entities predicted"
     if known is None:
         return found
     staying = len(left(text, known, tagged.entities))
     return (
-        f"{found}. Of {len(known):,} entities in the text, {staying:,} stay after redaction ({_share(staying, known)})"
+        f"{found}. Of {len(known):,} entities in the text, {staying:,} stay in full or in part after redaction "
+        f"({_share(staying, known)})"
     )
 
 
@@ -95,7 +96,7 @@ def answer_line(text: str, results: Mapping[str, Tagged], known: Sequence[Entity
     *most, last = counts
     listed = f"{', '.join(most)} and {last}" if most else last
     if known is None:
-        return f"Entities found: {listed}."
+        return f"Entities predicted: {listed}."
     return f"Of {len(known):,} entities, the redacted text still shows {listed}."
 
 

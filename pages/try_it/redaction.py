@@ -16,7 +16,7 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
     """Show the controls and the redacted text; ``tagged`` holds at least one result, by title of the model."""
     st.markdown("#### Redact")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        which = st.selectbox("Entities found by", list(tagged), key="try_redact_with")
+        which = st.selectbox("Entities predicted by", list(tagged), key="try_redact_with")
         replace = st.segmented_control(
             "Replacement",
             REPLACEMENTS,

@@ -35,7 +35,7 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     wait_for(lambda: answer(page).startswith("Tag a text"))
     page.get_by_label("Your text, at most 20,000 characters").fill(TEXT)
     page.get_by_role("button", name="Tag text").click()
-    wait_for(lambda: answer(page).startswith("Entities found:"))
+    wait_for(lambda: answer(page).startswith("Entities predicted:"))
     wait_for(lambda: read_texts(page) == [TEXT] * 5)
     assert page.locator(".try-text b, .try-text img, .try-text strong").count() == 0
     assert page.title().startswith("Tag text")

@@ -12,7 +12,7 @@ from engine.reports.numbers import epsilon_text
 from engine.service import Application
 from engine.service.run_queries import RunQueries
 from engine.settings import REPOSITORY
-from pages.assumptions import charts
+from pages.assumptions import charts, controls
 
 
 def heading(page) -> str:
@@ -116,6 +116,15 @@ def test_failed_noise_check_has_no_epsilon(open_page, published, monkeypatch):
     page = open_page("assumptions", run=published["run_id"])
     assert "failed its noise check, so it has no privacy guarantee" in page.error[0].value
     assert "No ε can be computed" in heading(page)
+
+
+@pytest.mark.parametrize(
+    ("fields", "first"), [({}, controls.BY_RDP), ({"of": controls.PRINTED}, controls.REPORTED)], ids=["own", "paper"]
+)
+def test_first_bar_is_reported_only_if_a_paper_reported_it(open_page, fields, first):
+    page = open_page("assumptions", **fields)
+    assert not page.exception
+    assert any(caption.value.startswith(controls.FIRST_BAR[first]) for caption in page.caption)
 
 
 def test_waterfall_bars_are_stacked():

@@ -13,11 +13,13 @@ from engine.config import (
     NOISE_SOURCES,
     OPTIMISERS,
     SCHEMES,
+    FederationConfig,
     PrivacyConfig,
     SimulationConfig,
     TaggerConfig,
     TrainingConfig,
 )
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.embeddings.contamination import Overlap, apply_contamination
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.noise_check import check_lines
@@ -195,14 +197,14 @@ class TestMessages:
         assert figures(text)[0] == "64 %"
         assert "6 of 8 test sentences (75.0%)" in text
         assert "Wikigold" in text
-        assert messages.promise(nothing) == [result.privacy_text]
-        assert "2 of 10 training sentences (20.0%)" in messages.promise(nothing)[0]
+        assert messages.promise(nothing, SimulationConfig()) == [result.privacy_text]
+        assert "2 of 10 training sentences (20.0%)" in messages.promise(nothing, SimulationConfig())[0]
         assert messages.assumptions(nothing, SimulationConfig()).startswith("Not private")
 
     def test_guarantee_has_the_attackers_odds(self):
-        first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
+        first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5), SMALL)[0]
         assert "at most 75.0\u00a0%" in first
-        assert "no privacy guarantee" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
+        assert "no privacy guarantee" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5), SMALL)[0]
 
     @pytest.mark.parametrize(
         ("epsilon", "text"),
@@ -218,7 +220,7 @@ class TestMessages:
 
     def test_shuffled_batches_have_the_valid_epsilon(self):
         spent = dataclasses.replace(SPENT, accountant="exact", epsilon=12.3, poisson_epsilon=0.7)
-        guarantee, poisson, _ = messages.promise(spent)[0], *messages.promise(spent)[2:]
+        guarantee, _, poisson, _ = messages.promise(spent, SMALL)
         assert "ε\u00a0=\u00a012.3" in guarantee
         assert figures(poisson) == ["0.7"]
         assert "not valid" in poisson
@@ -290,12 +292,12 @@ class TestNoiseCheck:
     def test_compared_draws_are_listed_with_their_limits(self):
         compared = dataclasses.replace(CLOSE, draws_compared=5000, sampling_compared=900)
         text = "\n".join(messages.check_paragraphs(compared))
-        assert "| 5,000 compared |" in text
-        assert "| 900 compared |" in text
+        assert "| 5,000, all equal | all equal |" in text
+        assert "| 900, all equal | all equal |" in text
         assert "five standard deviations" in text
         assert "beyond four standard deviations" not in text
         assert "in every sample" not in text
-        assert "recomputed sum" in text
+        assert "training settings" in text
         of_clients = dataclasses.replace(compared, unit="client")
         assert "training settings" not in "\n".join(messages.check_paragraphs(of_clients))
         assert "beyond four standard deviations" in "\n".join(messages.check_paragraphs(CLOSE))
@@ -475,6 +477,38 @@ def test_rows_have_all_records_and_the_test_scores():
     assert rows[-1]["f1"] == pytest.approx(8 / 11)
 
 
+ZEROED = dataclasses.replace(SPENT, neighbouring=ZERO_OUT)
+ROUNDS = FederationConfig(rounds=2, schedule="incremental")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (dataclasses.replace(SMALL, data_fraction=0.5), "share of the data"),
+        (dataclasses.replace(SMALL, federation=FederationConfig(clients=3)), "to clients by their positions"),
+        (dataclasses.replace(SMALL, federation=FederationConfig(clients=3, partition="document")), "whole documents"),
+        (dataclasses.replace(SMALL, federation=ROUNDS), "to phases"),
+        (SMALL, "validation or test set"),
+    ],
+)
+def test_zero_out_adjacency_states_what_one_more_sentence_may_move(config, expected):
+    text = " ".join(messages.promise(ZEROED, config))
+    assert expected in text
+    assert "added or removed" not in text + messages.worst_person(ZEROED, config)
+    assert "replace" in messages.worst_person(ZEROED, config)
+    assert "added or removed" in messages.worst_person(SPENT, config)
+    assert ("several" in messages.worst_person(SPENT, config)) == (config.federation.clients > 1)
+
+
+@pytest.mark.parametrize(("participants", "expected"), [(None, "no sampling"), (2, "Poisson sampling of clients")])
+def test_sampling_of_dp_fedavg_is_that_of_clients(participants, expected):
+    federation = FederationConfig(clients=3, participants=participants)
+    config = dataclasses.replace(SMALL, federation=federation, privacy=PrivacyConfig(mechanism="dp-fedavg"))
+    line = messages.assumptions(SPENT, config)
+    assert expected in line
+    assert line.count("sampling") == 1
+
+
 @pytest.mark.parametrize(
     ("neighbouring", "accountant", "expected"),
     [
@@ -491,7 +525,7 @@ def test_client_level_guarantee_differs_from_sentence_level(neighbouring, accoun
         accountant=accountant,
         rdp_epsilon=2.5,
     )
-    text = " ".join(messages.promise(spent))
+    text = " ".join(messages.promise(spent, SMALL))
     assert expected in text
     assert "every other training sentence" not in text
     assert ("Rényi" in text) == (accountant == "pld")

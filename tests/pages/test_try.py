@@ -166,7 +166,7 @@ def test_own_text_is_tagged(page, tagging_calls):
     assert tagging_calls[-1][0] == EVIL
     assert visible_text(re.findall(r'tabindex="0">(.*?)</p>', panels_of(page), re.DOTALL)[0]) == EVIL
     assert "script" not in re.findall(r"<(\w+)", panels_of(page))
-    assert "Entities found: 0 at ε = ∞" in texts(page.markdown)
+    assert "Entities predicted: 0 at ε = ∞" in texts(page.markdown)
 
 
 def test_too_long_text_shows_an_error(page):
@@ -179,8 +179,8 @@ def test_too_long_text_shows_an_error(page):
 def test_changed_example_has_no_reference_entities(page, tagging_calls):
     page.text_area[0].set_value(FIRST.text + " Bye.")
     page.button[0].click().run()
-    assert "Entities found:" in texts(page.markdown)
-    assert "stay (" not in panels_of(page)
+    assert "Entities predicted:" in texts(page.markdown)
+    assert "after redaction" not in panels_of(page)
 
 
 def test_failed_tagging_shows_an_error(open_page, with_published, monkeypatch):

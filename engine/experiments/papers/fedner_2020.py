@@ -252,7 +252,7 @@ def _all_ways(table: str, **settings: Any) -> Iterable[Cell]:
         own = setting(corpus_of(platform), share=share)
         yield Cell(table, TAGGER, platform, {**settings, "trained": ALONE}, alone, own)
         as_often = federated(share=share, shared=NOTHING)
-        yield Cell(table, TAGGER, platform, {**settings, "trained": ALONE_AS_OFTEN}, alone, as_often)
+        yield Cell(table, TAGGER, platform, {**settings, "trained": ALONE_AS_OFTEN}, None, as_often)
         yield Cell(table, FEDERATED, platform, settings, together, federated(share=share))
         yield Cell(table, FEDERATED, platform, {**settings, "trained": PARTED}, None, parted)
 

@@ -8,7 +8,7 @@ for any choice. Where no sound value is known, there is none.
 
 from engine.privacy.assumptions.evaluation import epsilon
 from engine.privacy.assumptions.labels import ACCOUNTANTS, NEIGHBOURS, SAMPLINGS, TITLES, why
-from engine.privacy.assumptions.lower_bounds import at_least
+from engine.privacy.assumptions.lower_bounds import at_least, has_incomplete_epoch
 from engine.privacy.assumptions.scenario import FIELDS, Choices, Part, Training
 from engine.privacy.assumptions.table import (
     AS_PRINTED,
@@ -41,6 +41,7 @@ __all__ = [
     "at_least",
     "choice_text",
     "epsilon",
+    "has_incomplete_epoch",
     "neighbours",
     "printed_row",
     "rows",

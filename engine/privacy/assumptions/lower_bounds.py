@@ -53,6 +53,14 @@ def at_least(training: Training, choices: Choices) -> float | None:
     return max(bounds) or None
 
 
+def has_incomplete_epoch(training: Training, part: Part) -> bool:
+    """Return whether shuffled training ends before the last batch of an epoch, which the lower bound leaves out."""
+    epochs = passes(training, part)
+    if not training.parts:
+        return training.epochs < epochs
+    return part.steps < math.ceil(part.examples / part.batch_size) * epochs
+
+
 def _most_sampled(parts: set[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
     """Return the two parts (q, σ, steps) with the largest q²·steps; each part alone gives a lower bound."""
     return sorted(parts, key=lambda part: -(part[0] ** 2) * part[2])[:2]
@@ -61,10 +69,7 @@ def _most_sampled(parts: set[tuple[float, float, int]]) -> list[tuple[float, flo
 def _shuffled_part_bound(training: Training, part: Part, choices: Choices) -> float:
     """Return the lower bound of one part with shuffled batches; counts completed epochs only."""
     batches = math.ceil(part.examples / part.batch_size)
-    epochs = passes(training, part)
-    completed = part.steps >= batches * epochs if training.parts else training.epochs >= epochs
-    epochs -= not completed
-    times = epochs * choices.trainings
+    times = (passes(training, part) - has_incomplete_epoch(training, part)) * choices.trainings
     by_addition = training.bounds_by_addition and choices.neighbours == "add-or-remove"
     neighbours = "zero-out" if by_addition else choices.neighbours
     return shuffled_lower_bound(batches, times, training.noise_multiplier, choices.delta, neighbours)

@@ -80,6 +80,7 @@ class Evidence:
         statement: the statement of TensorFlow Privacy on this training.
         audit: results of the attacks on this configuration.
         ledger: ε under other assumptions; empty where there are none.
+        left_out: what their lower bounds leave out; empty where nothing is.
         again: result of a rerun; empty if there was none.
     """
 
@@ -101,6 +102,7 @@ class Evidence:
     statement: Statement | None = None
     audit: Audit | None = None
     ledger: tuple[Row, ...] = ()
+    left_out: str = ""
     again: str = ""
 
     def __post_init__(self) -> None:

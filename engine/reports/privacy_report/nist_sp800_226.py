@@ -290,7 +290,10 @@ def _audit_text(evidence: Evidence) -> str:
     clipped = ""
     if check.unit == "sentence":
         looks = check.looks if check.withheld else check.looks_counted
-        clipped = f" In {looks:,} of these steps, it measured clipping by the sum over the sampled sentences."
+        clipped = (
+            f" In {looks:,} of these steps, it recomputed the sum of the clipped gradients and compared it with the "
+            "sum used."
+        )
     silo = evidence.checked_silo
     if not check.passed:
         measured = f"The check measured sampling over {check.steps:,} steps." if sampled else ""

@@ -52,6 +52,8 @@ def ledger(evidence: Evidence) -> Section:
         for row in evidence.ledger
     )
     text = "Each row changes one assumption of this run and keeps the others."
+    if evidence.left_out:
+        text += f" {evidence.left_out}"
     if evidence.verdict is Verdict.SIMULATED:
         text += (
             " The seed of the noise is public here, so the row “Noise seed: known to the attacker” (ε = ∞) applies to "

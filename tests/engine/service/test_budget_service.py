@@ -1,5 +1,6 @@
 """Privacy budgets in the service: runs are charged by the content of their corpora, regardless of corpus names."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
 from engine.reports.budgets import account_fields, account_text, headline
+from engine.reports.labels import corpus_title
 from engine.service import Application, budget_service
 from tests.engine.factories import provenance, record
 
@@ -39,7 +41,7 @@ def test_run_is_charged_on_submit_and_excess_is_refused(app):
     (booking,) = now.bookings
     assert booking.pending
     assert "linear-crf, σ = 6" in booking.what
-    with pytest.raises(BudgetExceeded, match=r"synthetic is ε = 2\b"):
+    with pytest.raises(BudgetExceeded, match=rf"{re.escape(corpus_title('synthetic'))} is ε = 2\b.*Rényi"):
         app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
     app.runs.delete(booking.run)
     assert app.budgets.state("synthetic").share == 0, "it had not started"

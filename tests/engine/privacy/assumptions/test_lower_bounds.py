@@ -12,8 +12,9 @@ from scipy.stats import norm
 
 from engine.privacy import assumptions
 from engine.privacy.accounting import gaussian_epsilon
-from engine.privacy.assumptions import Choices, Part, Training
+from engine.privacy.assumptions import Choices, Part, Training, has_incomplete_epoch, printed_row
 from engine.privacy.assumptions.lower_bounds import shuffled_lower_bound
+from engine.reports.assumptions import incomplete_epochs
 
 TRAINING = Training(examples=14_041, batch_size=256, epochs=10, noise_multiplier=1.0)
 DELTA = 1e-5
@@ -108,6 +109,18 @@ def test_incomplete_epochs_are_ignored():
     assert whole == assumptions.at_least(
         replace(TRAINING, parts=parts, shuffled=True), Choices(sampling="none", neighbours="zero-out")
     )
+
+
+def test_a_run_of_the_paper_settings_ends_within_an_epoch():
+    """Its 4,388 steps are ten epochs of batches of 32 on average, but ten complete epochs have 4,390 batches."""
+    paper = printed_row(1.0)
+    run = replace(paper, parts=(Part(14_041, 32, 4388),))
+    assert [has_incomplete_epoch(made, made.own[0]) for made in (paper, run)] == [False, True]
+    bounds = [assumptions.at_least(made, made.promised) for made in (paper, run)]
+    assert bounds == pytest.approx([6.68, 6.46], abs=0.005)
+    assert incomplete_epochs(paper) == ""
+    assert all(number in incomplete_epochs(run) for number in ("4,388", "4,390", "9 of 10"))
+    assert "not count" in incomplete_epochs(replace(run, parts=(*run.parts, Part(100, 32, 8))))
 
 
 @pytest.mark.parametrize(
