@@ -124,7 +124,7 @@ def test_example_is_tagged_at_every_epsilon_with_missed_entities(page, tagging_c
         assert f"<h4>{html.escape(title)}</h4>" in found
     staying = len(FIRST.names) - len(FIRST.names) // 2
     assert found.count(f", {staying} stay in full or in part ") == 5
-        assert found.count(f"({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
+    assert found.count(f"({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
     assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
