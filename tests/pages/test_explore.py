@@ -672,7 +672,7 @@ class TestGroupPrivacy:
         (line,) = (
             line for line in group_privacy_text(1).splitlines() if line.startswith("A person named in one sentence")
         )
-        assert figures(line) == ["1.51", "82 %"]
+        assert figures(line) == ["1.51", "82.0 %"]
 
     def test_ten_sentences_with_paper_settings(self, group_privacy_text):
         text = group_privacy_text(corpus="conll2003")
