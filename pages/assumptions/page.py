@@ -47,7 +47,6 @@ for subject_text, assumed in (("The guaranteed ε", promised), ("The ε under yo
         heading.markdown(
             f"{subject_text} is an upper bound. For some data, the true ε is **at least {epsilon_text(least)}**: an "
             "attacker who observes every step can learn this much."
-            + (f" {incomplete_epochs(training)}" if assumed.sampling == "none" else "")
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
@@ -79,6 +78,8 @@ tables.show(
     },
     height="content",
 )
+if any(row.at_least for row in effects) and (left_out := incomplete_epochs(training)):
+    st.caption(left_out)
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
 downloads.button(
     "Download JSON",

@@ -210,27 +210,26 @@ def _adjacency(privacy: PrivacySpent, config: SimulationConfig) -> str:
 
 def _why_zero_out(config: SimulationConfig) -> str:
     """Return why ε does not hold for adding a sentence: what one more sentence may change for others."""
+    if not config.moves_sentences:
+        return "The program split the corpus, so one more sentence may move others, for example to the test set."
     federation, reasons = config.federation, []
-    if config.moves_sentences and config.data_fraction < 1:
-        reasons.append(
-            "The program chooses the share of the data by the sentences' positions and number, so one more sentence "
-            "may change which others are used."
-        )
-    if config.moves_sentences and federation.clients > 1 and not config.platforms:
-        by_group = federation.partition in ("document", "natural")
-        how = "in whole documents or sections" if by_group else "by their positions and number"
+    if config.data_fraction < 1:
+        reasons = [
+            "The program chooses the share of the data by the sentences' positions and number, so one more "
+            "sentence may change which others are used."
+        ]
+    if federation.clients > 1 and not config.platforms:
+        by_number = federation.partition not in ("document", "natural")
+        how = "by their positions and number" if by_number else "in whole documents or sections"
         reasons.append(
             f"The program assigns sentences to clients {how}, so one more sentence may move others to other clients."
         )
-    if config.moves_sentences and federation.schedule == "incremental" and federation.rounds > 1:
+    if federation.schedule == "incremental" and federation.rounds > 1:
         reasons.append(
             "The program assigns each client's sentences to phases by their positions and number, so one more sentence "
             "may move others to other phases."
         )
-    split = (
-        "The program split the corpus, so one more sentence may move others to the training, validation or test set."
-    )
-    return " ".join(reasons) or split
+    return " ".join(reasons)
 
 
 def worst_person(privacy: PrivacySpent, config: SimulationConfig) -> str:
@@ -238,12 +237,11 @@ def worst_person(privacy: PrivacySpent, config: SimulationConfig) -> str:
     change = "all these sentences are added or removed together"
     if privacy.neighbouring == ZERO_OUT:
         change = "empty sentences replace all these sentences together"
-    text = (
+    several = " This holds for sentences at one client or at several." if config.federation.clients > 1 else ""
+    return (
         f"This ε is group privacy at the same δ: {change}. It covers the worst case: all their gradients have the clip "
-        "norm and the same direction."
+        f"norm and the same direction.{several}"
     )
-    several = " This holds for sentences at one client or at several."
-    return text + several * (config.federation.clients > 1)
 
 
 def no_person(config: SimulationConfig) -> str:

@@ -488,7 +488,7 @@ ROUNDS = FederationConfig(rounds=2, schedule="incremental")
         (dataclasses.replace(SMALL, federation=FederationConfig(clients=3)), "to clients by their positions"),
         (dataclasses.replace(SMALL, federation=FederationConfig(clients=3, partition="document")), "whole documents"),
         (dataclasses.replace(SMALL, federation=ROUNDS), "to phases"),
-        (SimulationConfig(), "validation or test set"),
+        (SimulationConfig(), "The program split the corpus"),
     ],
 )
 def test_zero_out_adjacency_states_what_one_more_sentence_may_move(config, expected):
