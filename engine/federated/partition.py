@@ -228,11 +228,11 @@ def _dirichlet(layout: Layout, clients: int, skew: float, seeds: Seeds) -> list[
     drawn from Dirichlet(skew, …, skew). The client of each sentence is drawn from the probabilities of its class,
     independently of all other sentences; the paper fixes the sizes instead.
     """
-    classes = np.where(layout.entities.any(1), layout.entities.argmax(1) + 1, 0)
-    probabilities = seeds.stream("label skew").dirichlet(np.full(clients, skew), len(layout.types) + 1)
+    classes = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
     drawn, owners = _drawn(layout, seeds), np.zeros(len(layout), dtype=np.int64)
-    for number, shares in enumerate(probabilities):
+    for number in range(-1, len(layout.types)):
         members = classes == number
+        shares = seeds.stream("label skew", type=number).dirichlet(np.full(clients, skew))
         owners[members] = np.searchsorted(np.cumsum(shares)[:-1], drawn[members], side="right")
     return _by_owner(owners, clients)
 
