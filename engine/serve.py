@@ -16,9 +16,10 @@ import threading
 import time
 from pathlib import Path
 
-from engine import file_access, setup_status
+from engine import file_access, launcher_pipe, setup_status
 from engine.access import roles
 from engine.errors import EpsilonError, InvalidConfig
+from engine.launcher_pipe import GRACE
 from engine.settings import REPOSITORY, Settings
 from engine.setup.progress import say
 
@@ -37,9 +38,6 @@ MEMORY = {"MALLOC_ARENA_MAX": "2"}
 POLL = 0.1
 """Seconds between two checks of the server, the signals and the parent process."""
 
-GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL for the server and the background installation."""
-
 CHECK = 1.0
 """Seconds between two checks of the cluster."""
 
@@ -48,9 +46,6 @@ LONGEST_PAUSE = 60.0
 
 SHORT_LIFE = 10.0
 """A process that ends sooner, in seconds, cannot work: a server is not started again, a cluster only after a pause."""
-
-LAUNCHER_PIPE = "EPSILON_LAUNCHER_PIPE"
-"""Variable with the file descriptor that the server reads; it is at its end when this process has ended."""
 
 
 def main() -> int:
@@ -112,7 +107,12 @@ class Server:
     def _start(self) -> None:
         # Local only by default. To serve other machines, operators set STREAMLIT_SERVER_ADDRESS, and the users in
         # EPSILON_ACCESS_FILE.
-        environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ, LAUNCHER_PIPE: str(self._pipe)}
+        environment = {
+            "STREAMLIT_SERVER_ADDRESS": HERE,
+            **MEMORY,
+            **os.environ,
+            launcher_pipe.VARIABLE: str(self._pipe),
+        }
         self.process = subprocess.Popen(self._command, cwd=REPOSITORY, env=environment, pass_fds=(self._pipe,))
         self._began = time.monotonic()
 

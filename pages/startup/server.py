@@ -6,15 +6,11 @@ it too, but only during the first session.
 """
 
 import logging
-import os
-import signal
-import threading
-import time
 
 import streamlit as st
 from starlette.middleware import Middleware
 
-from engine.serve import GRACE, LAUNCHER_PIPE
+from engine import launcher_pipe
 from engine.settings import REPOSITORY
 from pages.startup import metrics_endpoint
 from pages.startup.origins import OwnOrigin
@@ -28,18 +24,4 @@ app = st.App(
     REPOSITORY / "app.py", routes=[metrics_endpoint.ROUTE], middleware=[Middleware(OwnOrigin), Middleware(Guard)]
 )
 
-
-def end_with_launcher(descriptor: int) -> None:
-    """End this process when its launcher has ended: then the launcher's end of the pipe is closed.
-
-    Args:
-        descriptor: The pipe's reading end.
-    """
-    os.read(descriptor, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(GRACE)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-if LAUNCHER_PIPE in os.environ:
-    threading.Thread(target=end_with_launcher, args=(int(os.environ[LAUNCHER_PIPE]),), daemon=True).start()
+launcher_pipe.end_with_launcher()

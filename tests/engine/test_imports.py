@@ -14,7 +14,7 @@ from tests.modules import FILES, ROOT, imports
 RANKS = (
     ("engine.errors", "engine.sealing", "engine.seeds"),
     ("engine.taggers",),
-    ("engine.artifact_store", "engine.file_access", "engine.validation"),
+    ("engine.artifact_store", "engine.file_access", "engine.launcher_pipe", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),
     ("engine.gemm",),
     ("engine.records",),

@@ -223,6 +223,7 @@ def test_invalid_server_messages_are_refused(python):
 
 
 FAILURE = """
+from types import SimpleNamespace
 from flwr.common import FitIns, ndarrays_to_parameters
 import numpy as np
 from engine.errors import CorpusError
@@ -232,7 +233,7 @@ def fail(agreement, settings):
     raise CorpusError("data has the unknown tag B-PLANET")
 client.Client = fail
 try:
-    _TrainingClient(None).fit(FitIns(ndarrays_to_parameters([np.zeros(3)]), {"round": 0}))
+    _TrainingClient(SimpleNamespace(config=None)).fit(FitIns(ndarrays_to_parameters([np.zeros(3)]), {"round": 0}))
 except Exception as error:
     print(type(error).__name__, "B-PLANET" in str(error), "B-PLANET" in str(error.__cause__))
 """
