@@ -134,6 +134,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    os.umask(0o022)  # pages and workers that ran in this process have set that of a private program
     limit = item.config.getoption("--stop-after")
     if limit is not None and time.monotonic() - STARTED > limit:
         pytest.skip(f"not reached within {limit:g} s")
