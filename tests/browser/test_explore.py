@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -275,7 +276,7 @@ def test_page_without_active_run_does_not_poll(page, dashboard):
 
 @pytest.mark.repeats(area="pages")
 def test_cancelled_run_is_shown_in_both_tabs(page, dashboard):
-    page.goto(dashboard + LONG)
+    page.goto(f"{dashboard}{LONG}&seed={time.time_ns() % 2**32}")  # a second attempt finds no run of the first one
     page.wait_for_selector("h3")
     page.get_by_role("button", name="Run").click()
     wait_for(lambda: plotted(page) >= 1)
