@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
 
@@ -19,6 +20,22 @@ from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
 
 COPIES, _LIST = "corpora-by-checksum", "list.json"
+
+
+def split_by_program(name: str) -> bool:
+    """Return whether this program splits a corpus of the catalogue, or one with the number of a split.
+
+    For other corpora, whose files decide, it returns False; see :attr:`CorpusHandle.split_by_position`.
+    """
+    base, split = files.base_name_and_split(name)
+    entry = NAMED.get(base)
+    return split is not None or (entry is not None and _lacks_split(file.part for file in entry.files))
+
+
+def _lacks_split(parts: Iterable[str]) -> bool:
+    """Return whether files with these parts of a corpus leave the validation set to this program."""
+    found = set(parts)
+    return "whole" in found or "validation" not in found
 
 
 class CorpusHandle:
@@ -92,9 +109,9 @@ class CorpusHandle:
         if self.synthetic:
             return False
         name, split = files.base_name_and_split(self.name)
-        entry = NAMED.get(name)
-        parts = [file.part for file in (entry.files if entry else self._located.files)]
-        return split is not None or "whole" in parts or "validation" not in parts
+        if split is not None or name in NAMED:
+            return split_by_program(self.name)
+        return _lacks_split(file.part for file in self._located.files)
 
     @cached_property
     def train_sentences(self) -> int:

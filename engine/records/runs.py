@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from engine.config import SimulationConfig, has_own_corpus
+from engine.config import SimulationConfig
 from engine.records.rounds import RoundRecord
 
 
@@ -123,14 +123,6 @@ class Run:
     kind: RunKind = RunKind.RUN
     parent: str | None = None
     owner: str | None = None
-
-    def __post_init__(self) -> None:
-        # Records of versions without declarations state that all tag names are public; for own corpora this is unknown.
-        if self.records and has_own_corpus(self.config.corpus):
-            stated = [(record, record.with_own_types(declared=False)) for record in self.records]
-            # Those versions name add-or-remove adjacency for files that the program splits, too.
-            records = tuple(new.with_moved_sentences() if new != record else new for record, new in stated)
-            object.__setattr__(self, "records", records)
 
     @property
     def final(self) -> RoundRecord | None:

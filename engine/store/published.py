@@ -23,7 +23,7 @@ from engine.config import JOIN, PrivacyConfig, SimulationConfig, engine_version,
 from engine.embeddings import contamination
 from engine.errors import UNREADABLE, InvalidConfig, StoreError
 from engine.records import NoiseCheck, Provenance, RoundRecord, Run, RunState, RunStatus
-from engine.store import published_index
+from engine.store import earlier_records, published_index
 from engine.store.published_index import File, Row
 
 FORMAT = 1
@@ -41,9 +41,10 @@ class Records(Sequence[RoundRecord]):
     Reading raises StoreError if the file was deleted or changed.
     """
 
-    def __init__(self, file: File, run_id: str, number: int, last: bytes) -> None:
+    def __init__(self, file: File, run_id: str, config: SimulationConfig, number: int, last: bytes) -> None:
         self._file = file
         self._run_id = run_id
+        self._config = config
         self._number = number
         self._last = last
 
@@ -69,7 +70,8 @@ class Records(Sequence[RoundRecord]):
     def last(self) -> RoundRecord:
         """The newest record."""
         try:
-            return RoundRecord.from_dict(published_index.unpacked(self._last))
+            record = RoundRecord.from_dict(published_index.unpacked(self._last))
+            return earlier_records.restated(self._config, record)
         except UNREADABLE:  # a damaged row of the index
             return self._all[-1]
 
@@ -228,7 +230,7 @@ def _from_row(file: File, row: Row) -> Run:
     about = published_index.unpacked(row.about)
     config, provenance = SimulationConfig.from_dict(about["config"]), Provenance(**about["provenance"])
     identity = about["run_id"]
-    return _run(identity, config, provenance, Records(file, identity, int(about["records"]), row.last))
+    return _run(identity, config, provenance, Records(file, identity, config, int(about["records"]), row.last))
 
 
 @lru_cache(maxsize=128)
@@ -274,7 +276,8 @@ def from_dict(values: dict[str, Any]) -> Run:
         raise ValueError("it claims privacy although entities were masked according to the sentences of all clients")
     if [record.round for record in records] != list(range(len(records))):
         raise ValueError("its records are not numbered 0, 1, 2 …")
-    return _run(expected, config, provenance, records)
+    stated = tuple(earlier_records.restated(config, record) for record in records)
+    return _run(expected, config, provenance, stated)
 
 
 def _run(identity: str, config: SimulationConfig, provenance: Provenance, records: Sequence[RoundRecord]) -> Run:

@@ -9,19 +9,23 @@ from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, sel
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.store import earlier_records
 from engine.store.schema import records, runs
 
 ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
 """Order in which the runs of one user are computed: batch runs last, then the longest waiting first."""
 
 
-def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
+def records_of(connection: Connection, row: Row[Any], after: int) -> tuple[RoundRecord, ...]:
     """Return the records of a run with a round greater than ``after``, in order. Raises StoreError."""
-    query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
+    own = records.c.run_id == row.run_id
+    query = select(records.c.body).where(own, records.c.round > after).order_by(records.c.round)
+    config = config_of(row)
     try:
-        return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
+        read = (RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
+        return tuple(earlier_records.restated(config, record) for record in read)
     except UNREADABLE as error:
-        raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
+        raise StoreError(f"The records of the run {row.run_id} cannot be read: {error}.") from error
 
 
 def queue() -> Subquery:

@@ -131,15 +131,13 @@ class RunStore:
         with self.begin() as connection:
             row = self._existing(connection, run_id)
             return row_mapping.run_of(
-                row, row_mapping.status_of(connection, row), row_mapping.records_of(connection, run_id, -1)
+                row, row_mapping.status_of(connection, row), row_mapping.records_of(connection, row, -1)
             )
 
     def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
-        """Return the records with a round greater than ``after``, in order. Raises RunNotFound for another user's."""
+        """Return the records with a round greater than ``after``, in order. Raises RunNotFound."""
         with self.begin() as connection:
-            if self._visible:
-                self._existing(connection, run_id)
-            return row_mapping.records_of(connection, run_id, after)
+            return row_mapping.records_of(connection, self._existing(connection, run_id), after)
 
     def newest(
         self, limit: int, *states: RunState, before: tuple[float, str] | None = None

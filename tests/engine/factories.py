@@ -1,6 +1,7 @@
 """Small made-up or computed runs for tests."""
 
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config.mechanism_registry import ZERO_OUT
 from engine.records import Counts, EntityScores, NoiseCheck, PrivacySpent, Provenance, RoundRecord
 
 SMALL = SimulationConfig(
@@ -42,7 +43,13 @@ def record(number: int, of: int = 3, *, epsilon: float = 0.5, faults: tuple[str,
         step=number + 1,
         steps_total=of,
         examples_seen=8 * (number + 1),
-        privacy=PrivacySpent(epsilon=epsilon * (number + 1), delta=1e-5, rdp_epsilon=1.0, assumptions=("a", "b")),
+        privacy=PrivacySpent(
+            epsilon=epsilon * (number + 1),
+            delta=1e-5,
+            neighbouring=ZERO_OUT,  # as of SMALL, a share of fixed size
+            rdp_epsilon=1.0,
+            assumptions=("a", "b"),
+        ),
         scores=scores(),
         loss=1.5,
         clipped_fraction=0.25,
@@ -63,7 +70,7 @@ def provenance(checksum: str = "0" * 64, engine_version: str = "1") -> Provenanc
         vectors="en_core_web_md-3.8.0",
         machine="a processor, 2 cores, 24 GB, Linux",
         commit="unknown",
-        command="python -m engine simulate --corpus synthetic",
+        command="python -m engine train --corpus synthetic",
         wall_seconds=3.75,
         train_sentences=100,
         synthetic=True,

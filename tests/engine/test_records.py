@@ -15,17 +15,13 @@ from engine.records import (
     NoiseCheck,
     PrivacySpent,
     RoundRecord,
-    Run,
-    RunState,
-    RunStatus,
     SidedCounts,
-    assumption_texts,
     macro,
     micro,
     weighted,
 )
 from engine.seeds import Seeds
-from tests.engine.factories import SMALL, check, record
+from tests.engine.factories import check, record
 
 
 def test_record_survives_json():
@@ -38,30 +34,6 @@ def test_infinite_epsilon_is_null_in_json():
     spent = PrivacySpent(epsilon=math.inf, delta=1e-5)
     assert spent.to_dict()["epsilon"] is None
     assert PrivacySpent.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
-
-
-def test_earlier_records_of_own_corpora_do_not_claim_their_entity_types():
-    """Until version 0.6.0 all records stated that tag names are public, wherever they came from."""
-    earlier = dataclasses.replace(
-        record(2), privacy=PrivacySpent(epsilon=1.0, delta=1e-5, assumptions=(assumption_texts.PUBLIC, "other"))
-    )
-    status = RunStatus(run_id="a", state=RunState.DONE)
-
-    def stated(corpus: str) -> tuple[str, ...]:
-        config = dataclasses.replace(SMALL, corpus=corpus)
-        run = Run(run_id="a", config=config, status=status, records=(earlier,))
-        assert dataclasses.replace(run, records=run.records) == run
-        return run.records[0].privacy.assumptions
-
-    for corpus in ("synthetic", "conll2003", "ade@3", "wnut17 + btc"):
-        assert stated(corpus) == earlier.privacy.assumptions
-    for corpus in ("my-notes", "my-notes@3", "/data/notes.conll", "synthetic + my-notes"):
-        public, undeclared, other = stated(corpus)
-        assert "tag names" not in public
-        assert (undeclared, other) == (assumption_texts.UNDECLARED_TYPES, "other")
-    declared = earlier.with_own_types(declared=True)
-    assert assumption_texts.DECLARED_TYPES in declared.privacy.assumptions
-    assert declared.with_own_types(declared=False) == declared
 
 
 def test_old_shuffled_records_report_unamplified_epsilon():

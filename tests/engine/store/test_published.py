@@ -259,8 +259,8 @@ def test_published_files_of_the_repository_are_valid():
     assert not problems
     assert all(run.final and run.provenance and run.provenance.command for run in runs)
     for run in runs:
-        command, made = (sorted(shlex.split(text)) for text in (run.provenance.command, command_line(run.config)))
-        assert command == made, "the command gives that run"
+        stored = run.provenance.command.replace("engine simulate", "engine train")  # the command's earlier name
+        assert sorted(shlex.split(stored)) == sorted(shlex.split(command_line(run.config))), "it gives that run"
 
 
 def test_files_are_read_again_only_after_changes(tmp_path):
