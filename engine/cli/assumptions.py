@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.assumptions import Training, rows, waterfall
 from engine.privacy.plan import PrivacyPlan
-from engine.reports.assumptions import ledger_fields, ledger_text
+from engine.reports.assumptions import incomplete_epochs, ledger_fields, ledger_text
 from engine.service import Application
 
 
@@ -58,7 +58,10 @@ def assumptions(
     table, steps = rows(training), waterfall(training, training.printed, training.promised)
     last_steps = waterfall(training, training.promised, assumed)[1:]
     fields = ledger_fields(table, (*steps, *last_steps)) | {"noise_multiplier": training.noise_multiplier}
-    write(as_json, fields, ledger_text(table, steps, last_steps))
+    text = ledger_text(table, steps, last_steps)
+    if any(row.at_least for row in table) and (left_out := incomplete_epochs(training)):
+        text += f"\n{left_out}"
+    write(as_json, fields, text)
 
 
 def _noise_multiplier(training: Training, target: float) -> float:

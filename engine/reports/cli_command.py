@@ -5,7 +5,7 @@ import shlex
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 
 
-def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
+def command_line(config: SimulationConfig, verb: str = "train") -> str:
     """Return the command that reruns a configuration; only tagger, noise multiplier and non-default fields appear."""
     private = config.privacy.private
     usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}

@@ -616,7 +616,7 @@ def test_published_run_can_be_rerun(page, monkeypatch):
 
 def test_page_has_command_line_and_downloads(page):
     test = page()
-    assert "python -m engine simulate --corpus synthetic" in test.code[0].value
+    assert "python -m engine train --corpus synthetic" in test.code[0].value
     assert "PNG, click the camera" in texts(test.caption)
     assert len(test.dataframe) == 2
     assert len(test.dataframe[0].value) == 26

@@ -42,6 +42,13 @@ def test_assumptions_prints_each_assumption_with_its_epsilon(shell):
         assert any(message in line for line in lines), message
 
 
+def test_assumptions_names_an_incomplete_epoch_beside_lower_bounds(shell):
+    command = ("assumptions", "--examples", "400", "--batch-size", "40", "--noise-multiplier", "2", "--epochs")
+    whole, part = (shell(*command, epochs)[1] for epochs in ("1", "1.5"))
+    assert "last epoch is incomplete" in part
+    assert "incomplete" not in whole
+
+
 def test_assumptions_ends_with_the_epsilon_of_the_chosen_accountant(shell):
     (rdp,) = (row.epsilon for row in rows(TRAINING) if row.choice == "Rényi, improved conversion")
     code, out, _ = shell(*ASSUMPTIONS, "--accountant", "rdp", "--json")

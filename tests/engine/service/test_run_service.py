@@ -126,7 +126,7 @@ def test_submit_is_idempotent_and_resubmit_repeats(app):
     elsewhere = Application(dataclasses.replace(app.settings, store_url="sqlite:///:memory:"))
     assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered by the published run, nothing starts
     assert app.queries.find(SMALL).provenance.command == (
-        "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
+        "python -m engine train --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
         "--batch-size 8 --epochs 2 --noise-multiplier 1"
     )
     assert app.runs.resubmit(SMALL).run_id == again, "a published run is repeated too"
