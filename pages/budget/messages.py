@@ -90,7 +90,7 @@ def totals(now: BudgetState) -> list[dict[str, Any]]:
     """Return one row for each total that was ever set."""
     return [
         {
-            "set": total.set_at[:16].replace("T", " "),
+            "set on": total.set_at[:16].replace("T", " "),
             "ε": total.epsilon,
             "δ": delta_text(total.delta),
             "unit": total.unit,

@@ -68,12 +68,7 @@ with st.expander("Change budget" if now.budget else "Set budget", icon=":materia
             else:
                 st.rerun()
     if len(now.totals) > 1:
-        tables.show(
-            [
-                {"set on": total.set_at[:16].replace("T", " "), "ε": total.epsilon, "δ": total.delta}
-                for total in now.totals
-            ]
-        )
+        tables.show(messages.totals(now))
 st.markdown(messages.COVERAGE)
 if now.budget:
     st.caption(f"Chain head (hash of the last entry), to save and compare later: `{now.chain_hash}`")
