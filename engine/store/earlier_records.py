@@ -8,9 +8,9 @@ from engine.records import RoundRecord
 def restated(config: SimulationConfig, record: RoundRecord) -> RoundRecord:
     """Return a stored record that states no more about its ε than a record of this version would.
 
-    Records up to version 0.6.0 state that all tag names are public; for a user's own corpus this is unknown. Where the
-    program splits the corpus, or draws a share of it of fixed size, they name add-or-remove adjacency, although one more
-    sentence moves others. A record of this version stays as it is.
+    Records up to version 0.6.0 state that all tag names are public; for a user's own corpus this is unknown. If the
+    program splits the corpus, or draws a share of it of fixed size, one more sentence moves others. Such records name
+    add-or-remove adjacency nevertheless. A record of this version stays as it is.
 
     Args:
         config: Configuration of the run.
