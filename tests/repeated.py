@@ -1,8 +1,9 @@
 """Decide whether repeated tests are due: ``python -m tests.repeated`` runs them and records that they passed.
 
 A test marked ``repeats`` checks the rule of another test at another size, in another precision, or with a browser or
-processes of its own. With ``after=n``, the first n cases of the test always run. ``make test`` runs the others where a
-source of their area (``AREAS``) has changed since ``repeated.txt`` was recorded; ``make nightly`` always does.
+processes of its own; or it takes long and depends on the sources of one area only. With ``after=n``, the first n cases
+of the test always run. ``make test`` runs the others where a source of their area (``AREAS``) has changed since
+``repeated.txt`` was recorded; ``make nightly`` always does.
 """
 
 import hashlib
@@ -53,17 +54,52 @@ AREAS = {
         "tests/browser",
     ),
     "processes": (
+        "engine/access",
+        "engine/artifact_store.py",
         "engine/cluster",
+        "engine/config",
+        "engine/corpus",
+        "engine/errors.py",
+        "engine/experiments",
+        "engine/federated",
+        "engine/file_access.py",
+        "engine/launcher_pipe.py",
+        "engine/privacy",
+        "engine/records",
+        "engine/sealing.py",
+        "engine/seeds.py",
         "engine/serve.py",
         "engine/service",
+        "engine/settings.py",
         "engine/setup",
         "engine/simulation",
         "engine/store",
+        "engine/tagging",
+        "engine/training",
         "federation",
         "requirements.txt",
         "tests/engine/cluster",
         "tests/engine/reliability",
         "tests/engine/service",
+    ),
+    "federation": (
+        "engine/config",
+        "engine/corpus",
+        "engine/embeddings",
+        "engine/errors.py",
+        "engine/federated",
+        "engine/file_access.py",
+        "engine/gemm.py",
+        "engine/privacy",
+        "engine/records",
+        "engine/scoring.py",
+        "engine/sealing.py",
+        "engine/seeds.py",
+        "engine/simulation",
+        "engine/taggers",
+        "engine/training",
+        "federation",
+        "requirements.txt",
         "tests/federation",
     ),
 }

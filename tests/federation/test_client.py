@@ -76,6 +76,7 @@ def simulated(config, settings):
         ({"mechanism": "local"}, "replace all that one client has"),
     ],
 )
+@pytest.mark.repeats(area="federation", after=1)
 def test_ledger_has_the_adjacency_of_the_clients_sentences(tmp_path, settings, fields, expected):
     """A client's own file is not assigned by the program, so that one more sentence moves no other."""
     client = Client(agreement(tmp_path, **fields), settings)
@@ -88,7 +89,7 @@ def test_ledger_has_the_adjacency_of_the_clients_sentences(tmp_path, settings, f
     assert moved == ("add or remove one" if "mechanism" not in fields else expected)
 
 
-@pytest.mark.repeats(area="processes", after=2)
+@pytest.mark.repeats(area="federation", after=2)
 @pytest.mark.parametrize("mechanism", ["dp-sgd", "secure-sum", "local"])
 def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):
     first = agreement(tmp_path, mechanism=mechanism)
@@ -104,7 +105,7 @@ def test_each_round_equals_the_simulation(tmp_path, settings, mechanism):
         np.testing.assert_allclose(server.weights, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.repeats(area="processes")
+@pytest.mark.repeats(area="federation")
 def test_own_data_gives_the_update_of_the_same_corpus_shard(tmp_path, settings):
     fields = {"data_fraction": 1.0, "epochs": 0.2}
     config = agreement(tmp_path, **fields).config
@@ -120,7 +121,7 @@ def test_own_data_gives_the_update_of_the_same_corpus_shard(tmp_path, settings):
     np.testing.assert_array_equal(of_file.update, of_shard.update)
 
 
-@pytest.mark.repeats(area="processes")
+@pytest.mark.repeats(area="federation")
 def test_system_noise_on_own_data_has_the_planned_epsilon(tmp_path, settings):
     fields = {"data_fraction": 1.0, "epochs": 0.2, "noise_source": "system"}
     config = agreement(tmp_path, **fields).config

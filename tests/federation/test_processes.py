@@ -24,6 +24,9 @@ from tests.conftest import share
 from tests.engine.test_file_access import accessible
 from tests.federation.parties import ROOT, Parties, free_ports
 
+whole_run = pytest.mark.repeats(area="federation")
+"""Marks tests of a whole federation: a server and three clients, over a minute."""
+
 FIELDS = {
     "corpus": "synthetic",
     "hidden_size": 16,
@@ -100,6 +103,7 @@ def finished(python, tmp_path_factory, rounds):
         parties.end_all()
 
 
+@whole_run
 def test_scores_equal_the_simulation_with_a_dropped_client(finished, rounds, tmp_path, encoded):
     share(encoded, tmp_path)
     *records, test = json.loads((finished.folder / "server" / "rounds.json").read_text())
@@ -110,6 +114,7 @@ def test_scores_equal_the_simulation_with_a_dropped_client(finished, rounds, tmp
     assert expected_test > 0.1, "F1 is too low for a comparison"
 
 
+@whole_run
 def test_each_client_including_the_killed_one_has_its_charges(finished, rounds):
     for number in (1, 2, 3):
         entries = Ledger(finished.folder / f"hospital-{number}").entries()
@@ -127,6 +132,7 @@ def test_each_client_including_the_killed_one_has_its_charges(finished, rounds):
     assert "(adjacency: add or remove one)" in output
 
 
+@whole_run
 def test_saved_model_has_its_epsilon(finished):
     from engine.training.model import Model
 
@@ -134,11 +140,13 @@ def test_saved_model_has_its_epsilon(finished):
     assert model.epsilon == math.inf
 
 
+@whole_run
 def test_files_of_each_party_belong_to_their_owner(finished):
     for name in ("server", "hospital-1", "hospital-2", "hospital-3"):
         assert not accessible(finished.folder / name)
 
 
+@whole_run
 def test_clients_install_no_code_from_the_server(finished):
     for number in (1, 2, 3):
         assert not list((finished.folder / f"hospital-{number}" / "flower").rglob("*.py"))
@@ -150,6 +158,7 @@ def _first_request_byte(context, connection):
         return tls.recv(1)
 
 
+@whole_run
 def test_client_rejects_another_server_certificate(finished):
     """A server on loopback with another certificate receives no request."""
     folder = finished.folder
@@ -239,7 +248,7 @@ except Exception as error:
 """
 
 
-@pytest.mark.repeats(area="processes")
+@pytest.mark.repeats(area="federation")
 def test_server_gets_no_reason_of_a_failure(python):
     """Flower sends the text of an exception to the server; the client's log has its cause too."""
     made = subprocess.run([python, "-c", FAILURE], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -222,6 +222,7 @@ class TestClusterKey:
             assert not answered(host, int(port), without)
             assert not answered(host, int(port), None)
 
+    @pytest.mark.repeats(area="processes")
     def test_an_unreachable_scheduler_raises_cluster_error(self, joined):
         joined.home.mkdir()
         with pytest.raises(ClusterError) as error:

@@ -170,6 +170,7 @@ def refuse_access_of_others(members: Members) -> None:
     assert not [path for path in shared if path.stat().st_mode & 0o007]
 
 
+@pytest.mark.repeats(area="processes")
 def test_ctrl_c_ends_workers_without_a_traceback(members):
     """A terminal sends SIGINT to all processes at once."""
     name = WORKERS[1]

@@ -147,6 +147,7 @@ class TestWorker:
         assert "--noise-source system" in run.provenance.command
         assert not list(home.checkpoint.parent.iterdir())
 
+    @pytest.mark.repeats(area="processes")
     def test_a_report_finds_no_keys(self, home):
         """The worker was killed between the end of the run and the destruction of its keys."""
         home.compute()
@@ -242,6 +243,7 @@ class TestWorker:
         worker.warm_up({})
         assert not home.keys.exists()
 
+    @pytest.mark.repeats(area="processes")
     def test_unsealed_checkpoint_of_an_earlier_version_is_sealed_and_overwritten(self, home):
         keys = home.interrupt(3, kill)
         kept = Checkpoint.load(home.checkpoint, home.id, Secrets(keys))

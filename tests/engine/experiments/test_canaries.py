@@ -181,6 +181,7 @@ def test_black_box_bound_rises_with_less_noise() -> None:
 
 
 @pytest.mark.parametrize("kind", ["directions", "sentences"])
+@pytest.mark.repeats
 def test_canaries_support_taggers_with_several_layers(kind: str) -> None:
     """There are so many canaries that some steps sample canaries only."""
     small = {"tagger": "bilstm-tddl", "hidden_size": 4, "window": 0, "data_fraction": 0.01, "batch_size": 4}

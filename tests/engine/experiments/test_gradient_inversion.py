@@ -72,6 +72,7 @@ def test_secure_aggregation_exposes_only_the_sum(trained_settings):
     assert not result.readings[-1].by_message, "of twenty clients with 220 sentences each"
 
 
+@pytest.mark.repeats
 def test_audit_of_a_federated_run_inverts_messages(trained_settings):
     result = audits.audit(config_of(clients=100, noise_multiplier=1.0), trained_settings, 0, command="")
     assert result.server

@@ -79,6 +79,7 @@ def test_membership_inference_succeeds_without_noise(trained):
     assert [apart for _, apart in result.at_risk] == sorted((apart for _, apart in result.at_risk), reverse=True)
 
 
+@pytest.mark.repeats
 def test_membership_inference_fails_with_noise(trained, trained_settings):
     private = membership.train(config(noise_multiplier=6.0, clip_norm=0.1), trained_settings, 5)
     assert private.claimed < 2
@@ -95,6 +96,7 @@ def test_train_records_the_client_of_each_sentence(trained_settings):
     assert set(membership.infer(result).by_client) == {"1", "2", "3"}
 
 
+@pytest.mark.repeats
 def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(trained_settings):
     """The model is trained on all training sentences, each shadow model on half of all sentences."""
     whole = config(data_fraction=1.0, epochs=4.0)

@@ -33,6 +33,7 @@ def test_clipped_means_agree_and_the_noise_has_the_same_scale(trained_settings, 
         assert opinion.agrees
 
 
+@pytest.mark.repeats
 def test_a_wrong_clip_norm_is_detected() -> None:
     tagger = build(TaggerConfig(hidden_size=6), 5, 3)
     random = np.random.default_rng(0)

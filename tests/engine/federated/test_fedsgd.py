@@ -287,6 +287,7 @@ class TestPrivacyOfSentences:
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", sabotage)
         assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
 
+    @pytest.mark.repeats
     def test_sabotage_without_noise_in_the_private_head_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The upload has noise, but the private head learns from the clipped sum without noise."""
         original, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
@@ -303,6 +304,7 @@ class TestPrivacyOfSentences:
         monkeypatch.setattr(Upload, "move", moves_without_noise)
         assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
 
+    @pytest.mark.repeats
     def test_sabotage_that_uploads_the_clean_sum_is_detected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The upload is the clipped sum without noise, while the silo itself learns with noise."""
         original, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}

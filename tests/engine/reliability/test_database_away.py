@@ -36,6 +36,7 @@ def undisturbed(encoded, tmp_path_factory):
     return alone(CONFIGS, tmp_path_factory.mktemp("undisturbed"), encoded)
 
 
+@pytest.mark.repeats(area="processes")
 def test_run_waits_for_the_database_and_continues(trained_settings, server, undisturbed, caplog):
     config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
     identity = app.queries.identity(config)

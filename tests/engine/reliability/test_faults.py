@@ -73,6 +73,7 @@ def test_full_disk_fails_the_run_and_keeps_its_records(trained_settings, queued,
     store.close()
 
 
+@pytest.mark.repeats(area="processes")
 def test_database_older_than_its_checkpoint_gets_all_records(trained_settings, queued):
     """Simulate copies that were made during the run, the database's before the checkpoint's."""
     checkpoints, store = [], RunStore(trained_settings.store_url)

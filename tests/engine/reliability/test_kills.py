@@ -9,7 +9,10 @@ import pytest
 from engine.cluster import supervisor
 from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone, kill
 
-MOMENTS = [0, *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, 50))]
+MOMENTS = [
+    pytest.param(0, marks=pytest.mark.repeats(area="processes")),
+    *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, 50)),
+]
 
 
 @pytest.fixture(scope="module")

@@ -75,6 +75,7 @@ def test_open_database_is_readable_but_not_writable(own_mounts, finished_run):
     store.close()
 
 
+@pytest.mark.repeats(area="processes")
 def test_closed_database_gives_an_error_and_stays_intact(own_mounts, finished_run):
     """SQLite would have to create its auxiliary files."""
     settings, identity = finished_run

@@ -84,6 +84,7 @@ def test_inapplicable_attacks_are_known_in_advance(app):
     assert applicability.usual(layered) == (0, 3)
 
 
+@pytest.mark.repeats(area="processes")
 def test_audit_of_a_corpus_with_a_budget_must_be_accepted(app):
     run = done(app, SMALL)
     app.budgets.set_total("synthetic", 50.0)

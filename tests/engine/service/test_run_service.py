@@ -135,6 +135,7 @@ def test_submit_is_idempotent_and_resubmit_repeats(app):
 
 
 @in_store("SQLite")
+@pytest.mark.repeats(area="processes")
 def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     first = app.runs.submit(LONG)
     second = app.runs.submit(SMALL)

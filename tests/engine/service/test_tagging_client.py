@@ -50,6 +50,7 @@ def test_tagging_process_is_reused(app, paper_model):
     assert app._client._process is process
 
 
+@pytest.mark.repeats(area="processes")
 def test_abandoned_request_is_skipped(app, paper_model, monkeypatch):
     class LeftError(Exception):
         pass
@@ -66,6 +67,7 @@ def test_abandoned_request_is_skipped(app, paper_model, monkeypatch):
     assert len(app.tagging.tag("One two three four.", [paper_model]).tagged[paper_model].spans) == 5
 
 
+@pytest.mark.repeats(area="processes")
 def test_process_ends_with_its_parent(app, paper_model):
     app.tagging.tag("Warm.", [paper_model])
     process = app._client._process
@@ -74,6 +76,7 @@ def test_process_ends_with_its_parent(app, paper_model):
     assert app.tagging.tag("One two.", [paper_model]).tagged[paper_model].spans == ((0, 3), (4, 7), (7, 8))
 
 
+@pytest.mark.repeats(area="processes")
 def test_ended_process_is_restarted(app, paper_model):
     app.tagging.tag("Warm.", [paper_model])
     app._client._process.kill()

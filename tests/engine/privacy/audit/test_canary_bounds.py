@@ -27,6 +27,7 @@ def joint(found: list[tuple[np.ndarray, np.ndarray]], *, independent: bool = Tru
     return canary_bounds.of_seeds(guesses, trials, PLAN)
 
 
+@pytest.mark.repeats
 def test_joint_bound_has_coverage_and_power() -> None:
     """A bound exceeds the true ε if and only if it rules out the true noise."""
     truth = of_steps(PLAN.sampling_probability, PLAN.noise_multiplier, PLAN.steps)
@@ -67,6 +68,7 @@ def test_bounds_of_one_run_share_the_error() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.5, 0.0])
+@pytest.mark.repeats(after=1)
 def test_missing_noise_contradicts_the_claim_of_the_plan(noise: float) -> None:
     random = np.random.default_rng(3)
     members, scores = random.random(2000) < 0.5, np.zeros(2000)
