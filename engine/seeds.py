@@ -52,23 +52,10 @@ class Seeds:
 
         Equal calls give equal draws.
         """
-        return np.random.Generator(np.random.SFC64(int.from_bytes(self._key(name, keys), "little")))
+        return np.random.Generator(np.random.SFC64(int.from_bytes(self.key(name, **keys), "little")))
 
-    def draws(self, name: str, items: np.ndarray, **keys: int) -> np.ndarray:
-        """Return a uniform draw from [0, 1) for each item, which no other item changes, float64 [n].
-
-        Args:
-            name: Name of the draws.
-            items: A digest of each item, uint64 [n].
-            **keys: Keys, as in :meth:`stream`.
-        """
-        key, content = self._key(name, keys), items.astype("<u8").tobytes()
-        drawn = b"".join(
-            hashlib.blake2b(content[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(content), 8)
-        )
-        return (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
-
-    def _key(self, name: str, keys: Mapping[str, int]) -> bytes:
+    def key(self, name: str, **keys: int) -> bytes:
+        """Return the 32 bytes from which the stream of a name and keys is derived."""
         return hashlib.sha256(_identity(str(self.seed), name, self.keys, keys).encode()).digest()
 
 

@@ -8,8 +8,10 @@ sentence may move others, and only zero-out adjacency holds: positions, document
 depends on the sentence's tags, as real differences between clients would.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -92,7 +94,7 @@ def chosen_sentences(
     if digests is None:
         chosen = np.sort(seeds.stream("data fraction").permutation(every)[: round(fraction * every)])
     else:
-        chosen = np.flatnonzero(seeds.draws("data fraction", digests) < fraction)
+        chosen = np.flatnonzero(_draws(seeds.key("data fraction"), digests) < fraction)
     if not len(chosen):
         raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
     return chosen
@@ -119,7 +121,7 @@ def _pieces(
     if digests is None:
         pieces = np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
     elif len(shard) >= rounds:
-        drawn = seeds.draws("pieces", digests[shard], client=client)
+        drawn = _draws(seeds.key("pieces", client=client), digests[shard])
         pieces = [shard[members] for members in _by_owner(drawn * rounds, rounds)]
     if not pieces or not all(map(len, pieces)):
         raise InvalidConfig(
@@ -211,7 +213,21 @@ def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[
 
 def _drawn(layout: Layout, seeds: Seeds) -> np.ndarray:
     """Return a uniform draw for the client of each sentence, float64 [n] in [0, 1)."""
-    return seeds.draws("partition", layout.digests)
+    return _draws(seeds.key("partition"), layout.digests)
+
+
+def _draws(key: bytes, digests: np.ndarray) -> np.ndarray:
+    """Return a uniform draw from [0, 1) for each sentence, which no other sentence changes, float64 [n].
+
+    Args:
+        key: Key of the draws, at most 64 bytes.
+        digests: A digest of each sentence, uint64 [n].
+    """
+    content = digests.astype("<u8").tobytes()
+    drawn = b"".join(
+        hashlib.blake2b(content[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(content), 8)
+    )
+    return (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
 
 
 def _by_owner(owners: np.ndarray, clients: int) -> list[np.ndarray]:
@@ -230,9 +246,10 @@ def _dirichlet(layout: Layout, clients: int, skew: float, seeds: Seeds) -> list[
     """
     classes = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
     drawn, owners = _drawn(layout, seeds), np.zeros(len(layout), dtype=np.int64)
-    for number in range(-1, len(layout.types)):
+    streams = (seeds.stream("label skew", type=number) for number in count(-1))
+    for number, random in zip(range(-1, len(layout.types)), streams, strict=False):  # one stream for each class
         members = classes == number
-        shares = seeds.stream("label skew", type=number).dirichlet(np.full(clients, skew))
+        shares = random.dirichlet(np.full(clients, skew))
         owners[members] = np.searchsorted(np.cumsum(shares)[:-1], drawn[members], side="right")
     return _by_owner(owners, clients)
 
