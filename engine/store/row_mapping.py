@@ -18,14 +18,23 @@ ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
 
 def records_of(connection: Connection, row: Row[Any], after: int) -> tuple[RoundRecord, ...]:
     """Return the records of a run with a round greater than ``after``, in order. Raises StoreError."""
-    own = records.c.run_id == row.run_id
-    query = select(records.c.body).where(own, records.c.round > after).order_by(records.c.round)
-    config = config_of(row)
+    own = runs.c.run_id == row.run_id
+    columns = records.c.run_id, records.c.body, runs.c.config
+    query = select(*columns).join(runs, runs.c.run_id == records.c.run_id).where(own, records.c.round > after)
     try:
-        read = (RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
-        return tuple(earlier_records.restated(config, record) for record in read)
+        return tuple(map(record_of, connection.execute(query.order_by(records.c.round))))
     except UNREADABLE as error:
         raise StoreError(f"The records of the run {row.run_id} cannot be read: {error}.") from error
+
+
+def record_of(row: Row[Any, Any, Any]) -> RoundRecord:
+    """Return the record of a row with its identity, ``body`` and the run's ``config``.
+
+    Raises:
+        StoreError: If the configuration cannot be read.
+        ValueError, TypeError or KeyError: If the record cannot be read.
+    """
+    return earlier_records.restated(config_of(row), RoundRecord.from_dict(json.loads(row.body)))
 
 
 def queue() -> Subquery:
@@ -83,7 +92,7 @@ def state_of(row: Row[Any]) -> RunState:
         raise StoreError(f"The state of the run {row.run_id} cannot be read: {error}.") from error
 
 
-def config_of(row: Row[Any]) -> SimulationConfig:
+def config_of(row: Row[Any] | Row[Any, Any, Any]) -> SimulationConfig:
     """Return the configuration of a run. Raises StoreError."""
     try:
         return _read_config(row.config)

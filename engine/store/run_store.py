@@ -190,9 +190,11 @@ class RunStore:
             newest = select(records.c.run_id, last).where(selected, *visible).group_by(records.c.run_id).subquery()
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self.begin() as connection:
-                for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
-                    with suppress(*UNREADABLE):
-                        newest_records[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
+                columns = records.c.run_id, records.c.body, runs.c.config
+                found = select(*columns).join(newest, same).join(runs, runs.c.run_id == records.c.run_id)
+                for row in connection.execute(found):
+                    with suppress(*UNREADABLE, StoreError):
+                        newest_records[row.run_id] = row_mapping.record_of(row)
         return newest_records
 
     def notes(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from engine.config import SimulationConfig
+from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.errors import InvalidConfig
 from engine.experiments.planner import evidence as known
 from engine.experiments.planner.curve import Curve, Point, families, fit, fit_error, highest, two_digits_up
@@ -67,7 +68,12 @@ def made(
     last = record(2)
     last = replace(
         last,
-        privacy=replace(last.privacy, epsilon=epsilon, delta=delta),
+        privacy=replace(
+            last.privacy,
+            epsilon=epsilon,
+            delta=delta,
+            neighbouring=ZERO_OUT if config.moves_sentences else ADD_OR_REMOVE,
+        ),
         test=scored(per, per if loc is None else loc),
         noise_check=(noise_check or check()) if config.privacy.private else None,
     )

@@ -69,6 +69,7 @@ def test_stored_and_published_records_are_restated(tmp_path):
             store.append(claim, earlier(number))
         assert [each.privacy.neighbouring for each in store.records("a")] == expected
         assert [each.privacy.neighbouring for each in store.get("a").records] == expected
+        assert store.last_records(["a"])["a"].privacy.neighbouring == ZERO_OUT
 
     identity = run_id(config, "0" * 64, "1")
     status = RunStatus(run_id=identity, state=RunState.DONE)
