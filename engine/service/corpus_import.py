@@ -31,6 +31,8 @@ SECONDS, BYTES = 600, 6_000_000_000
 _INSPECT = "--inspect"
 _WORDS = 40
 """Maximum number of words of the example sentence."""
+_one_at_a_time = threading.Lock()
+"""Held while a file is read: a large one needs 300 MB and half a minute, and a server has many users."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class ImportSummary:
 def read(
     path: Path, shown: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool = False
 ) -> ImportSummary:
-    """Read a corpus in a separate process.
+    """Read a corpus in a separate process, after others that are read now.
 
     Args:
         path: File of the corpus.
@@ -78,6 +80,16 @@ def read(
     Raises:
         CorpusError: If the corpus cannot be read within the limits.
     """
+    if not _one_at_a_time.acquire(blocking=False):
+        tell("Waiting while other files are read")
+        _one_at_a_time.acquire()
+    try:
+        return _read(path, shown, settings, tell, inspect=inspect)
+    finally:
+        _one_at_a_time.release()
+
+
+def _read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool) -> ImportSummary:
     process = subprocess.Popen(
         [sys.executable, "-m", "engine.service.corpus_import", *([_INSPECT] if inspect else []), str(path)],
         cwd=REPOSITORY,

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import streamlit as st
+from streamlit.typing import UploadedFile
 
 from engine.config import OWN, SimulationConfig
 from engine.corpus import CorpusInfo
 from engine.corpus.declared_types import OUTSIDE, REFUSE, UNDECLARED
 from engine.errors import EpsilonError, NotAllowed
 from engine.service import Application, ImportSummary
-from pages.shared import address, session
+from pages.shared import address, session, uploads, visits
 
 _T = TypeVar("_T")
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"
@@ -44,9 +45,9 @@ def upload(app: Application) -> None:
         file = st.file_uploader("Column file, .rel file or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):
             state[_TAKEN] = file.file_id
-            _inspect(app, file.name, file.getvalue())
+            _inspect(app, file)
         if file is not None and state.get(_FOUND):
-            _declare(app, file.name, file.getvalue(), state[_FOUND])
+            _declare(app, file, state[_FOUND])
         elif file is not None:
             _show_problem()
     imported: tuple[str, ImportSummary] | None = state.get(_READ)
@@ -54,15 +55,15 @@ def upload(app: Application) -> None:
         st.success(address.plain(f"Imported {imported[1].text}"), icon=":material/task_alt:")
 
 
-def _inspect(app: Application, filename: str, data: bytes) -> None:
+def _inspect(app: Application, file: UploadedFile) -> None:
     """Read the file, and fill the field of its entity types."""
     state = st.session_state
-    found = state[_FOUND] = _attempt(data, lambda tell: app.corpora.inspect(filename, data, tell))
+    found = state[_FOUND] = _attempt(file, lambda data, tell: app.corpora.inspect(file.name, data, tell))
     if found:
         state[_TYPES] = " ".join(found.declared or sorted(found.names))
 
 
-def _declare(app: Application, filename: str, data: bytes, found: ImportSummary) -> None:
+def _declare(app: Application, file: UploadedFile, found: ImportSummary) -> None:
     """Show the entity types of the file for the user to confirm, and the button that adds the corpus."""
     st.caption(address.plain(f"This file has {found.text}"))
     types = st.text_input(
@@ -79,9 +80,11 @@ def _declare(app: Application, filename: str, data: bytes, found: ImportSummary)
     if st.button("Add corpus", type="primary", icon=":material/add:", key="add_corpus"):
         with above:
             added = _attempt(
-                data, lambda tell: app.corpora.add(filename, data, tell, types=types, undeclared=undeclared)
+                file,
+                lambda data, tell: app.corpora.add(file.name, data, tell, types=types, undeclared=undeclared),
             )
         if added:
+            uploads.of_this_server().drop(file_id=file.file_id)
             state = st.session_state
             state[_NEXT], state[_READ], state[_FOUND] = added[0], added, None
             st.rerun()
@@ -94,12 +97,14 @@ def _show_problem() -> None:
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _attempt(data: bytes, action: Callable[[Callable[[str], None]], _T]) -> _T | None:
+def _attempt(file: UploadedFile, action: Callable[[bytes, Callable[[str], None]], _T]) -> _T | None:
     """Return the result of an action that reads the file, or None; its error is then shown in the upload."""
     st.session_state[_REFUSED] = None
-    with st.status(f"Reading {len(data) / 1e6:.1f} MB …") as status:
+    with st.status("Reading the file …") as status:
         try:
-            result = action(lambda stage: status.update(label=f"{stage} …"))
+            data = uploads.of_this_server().content(file.getvalue(), st.context.cookies.get(visits.COOKIE))
+            status.update(label=f"Reading {len(data) / 1e6:.1f} MB …")
+            result = action(data, lambda stage: status.update(label=f"{stage} …"))
         except EpsilonError as error:
             st.session_state[_REFUSED] = str(error)
             status.update(label="The upload failed.", state="error")

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from engine import launcher_pipe
 from engine.settings import REPOSITORY
 from pages.startup import metrics_endpoint
+from pages.startup.gate import Gate
 from pages.startup.origins import OwnOrigin
 from pages.startup.security_headers import Guard
 
@@ -21,7 +22,9 @@ st.navigation([st.Page(lambda: None, title="No page", url_path="none")])
 logging.disable(logging.NOTSET)
 
 app = st.App(
-    REPOSITORY / "app.py", routes=[metrics_endpoint.ROUTE], middleware=[Middleware(OwnOrigin), Middleware(Guard)]
+    REPOSITORY / "app.py",
+    routes=[metrics_endpoint.ROUTE],
+    middleware=[Middleware(Guard), Middleware(OwnOrigin), Middleware(Gate)],
 )
 
 launcher_pipe.end_with_launcher()

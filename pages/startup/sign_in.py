@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from engine.access.roles import User
+from engine.access.roles import Role, User
 from engine.errors import EpsilonError
-from pages.shared import address, session
+from pages.shared import address, session, visits
 from pages.startup import theme
 
 
@@ -16,6 +16,7 @@ def required() -> User | None:
     try:
         person = session.current_user()
     except session.NotSignedIn as error:
+        visits.of_this_server().expel(st.context.cookies.get(visits.COOKIE))
         _ask(str(error))
         st.stop()
     except EpsilonError as error:
@@ -24,6 +25,8 @@ def required() -> User | None:
             st.button("Switch user", on_click=st.logout, icon=":material/logout:")
         st.stop()
     if person:
+        visit = st.context.cookies.get(visits.COOKIE)
+        visits.of_this_server().admit(visit, person.name, may_upload=person.role.may(Role.RUNNER))
         _log_sign_in(person.name, session.claims().get("iat"))
     return person
 

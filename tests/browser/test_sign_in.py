@@ -108,6 +108,26 @@ def test_roles_ownership_and_audit_log(signed_in, shared):
     ada.get_by_role("button", name="Sign in").wait_for()
 
 
+@pytest.mark.repeats(area="pages")
+def test_runners_may_upload_until_they_sign_out(signed_in, shared, tmp_path):
+    notes = tmp_path / "notes.conll"
+    notes.write_text("".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
+    send = "fetch('/_stcore/upload_file/none/1', {method: 'PUT', body: new FormData()}).then(sent => sent.status)"
+    vera = opened(signed_in("Vera"), shared)
+    assert vera.evaluate(send) == 403
+    rita = opened(signed_in("Rita"), shared)
+    assert rita.evaluate(send) == 400  # a form without a file
+    rita.get_by_text("Upload a corpus").click()
+    rita.set_input_files("input[type=file]", notes)
+    rita.get_by_text("This file has 60 sentences").wait_for()
+    rita.get_by_role("button", name="Add corpus").click()
+    rita.get_by_text("Imported 60 sentences").wait_for()
+    opened(rita, shared + "account")
+    rita.get_by_role("button", name="Sign out").click()
+    rita.get_by_role("button", name="Sign in").wait_for()
+    assert rita.evaluate(send) == 403
+
+
 def test_unverified_address_is_rejected(signed_in):
     page = signed_in("Mallory, who says she is Ada")
     expect(page.get_by_text("identity provider has not verified the address")).to_be_visible()

@@ -18,8 +18,8 @@ from engine.serve import server_command
 from tests.browser.driving import free_port
 from tests.modules import FILES, ROOT
 
-PUBLIC_MODULES = ("streamlit.column_config", "streamlit.components", "streamlit.delta_generator")
-"""Modules of Streamlit that its documentation describes; the last two for annotations."""
+PUBLIC_MODULES = ("streamlit.column_config", "streamlit.components", "streamlit.delta_generator", "streamlit.typing")
+"""Modules of Streamlit that its documentation describes; the last three for annotations."""
 
 
 @pytest.fixture

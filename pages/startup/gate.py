@@ -1,0 +1,211 @@
+"""The gate in front of Streamlit: it limits connections, and takes files only from users who may upload.
+
+Streamlit opens a session for each connection and keeps each uploaded file in memory, before anyone signs in and without
+a limit of the total. See :mod:`pages.shared.visits` and :mod:`pages.shared.uploads` for the limits.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import re
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.corpus.text_decoding import MAX_BYTES
+from pages.shared import uploads, visits
+from pages.shared.uploads import UploadRefused, Uploads
+from pages.shared.visits import Visits
+
+TRY_AGAIN = 1013
+"""Code of a WebSocket that is closed since there are too many (IANA registry of close codes)."""
+AT_ONCE = 2
+"""Files that the server receives at once; others wait."""
+MOST_WAITING = 20
+"""Files that wait to be received."""
+FORGOTTEN_AFTER = 60.0
+"""Seconds after the last connection of a browser until its files, and the memory of its sessions, are freed."""
+_UPLOAD = re.compile(r"/_stcore/upload_file/[^/]+/(?P<file_id>[^/]+)$")
+_MARGIN = 10_000
+"""Bytes of an upload that are not of the file: names, types and borders."""
+_log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Middleware that applies the limits."""
+
+    def __init__(self, app: ASGIApp, known: Visits | None = None, files: Uploads | None = None) -> None:
+        self._app = app
+        self._visits = known or visits.of_this_server()
+        self._uploads = files or uploads.of_this_server()
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+        self._collection: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
+        upload = _UPLOAD.search(scope["path"]) if scope["type"] == "http" else None
+        if upload and scope["method"] == "PUT":
+            await self._receive_file(upload["file_id"], scope, receive, send)
+            return
+        if upload and scope["method"] == "DELETE":
+            self._uploads.drop(file_id=upload["file_id"])
+        await self._app(scope, receive, _with_cookie(scope, send))
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket until it is closed, here or by the browser."""
+        visit, address = _visit(scope), _address(scope)
+        wait = self._visits.wait(visit)
+        if wait is None:
+            _log.warning("Too many connections of users who are not signed in; one from %s was refused.", address)
+            await send({"type": "websocket.close", "code": TRY_AGAIN})
+            return
+        await asyncio.sleep(wait)
+        serving = asyncio.ensure_future(self._app(scope, receive, send))
+        connection = self._visits.connect(visit, address, serving.cancel)
+        try:
+            await serving
+        except asyncio.CancelledError:
+            if not connection.ended:  # the server stops
+                raise
+            _log.warning("Too many connections; the oldest one from %s was closed.", address)
+            with suppress(Exception):  # the browser may have left
+                await send({"type": "websocket.close", "code": TRY_AGAIN})
+        finally:
+            self._visits.disconnect(connection)
+            self._forget_later(visit)
+
+    def _forget_later(self, visit: str) -> None:
+        """Free what a browser without connections holds, after a while: it may only reconnect."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(FORGOTTEN_AFTER, self._forget, visit)
+
+    def _forget(self, visit: str) -> None:
+        if not self._visits.is_open(visit):
+            self._uploads.drop(visit=visit)
+        if self._collection is None:  # once for all connections that end within a second
+            self._collection = asyncio.get_running_loop().call_later(1.0, self._collect)
+
+    def _collect(self) -> None:
+        # Streamlit's sessions are cycles of objects. They stay until a collection of all, which is rare by itself.
+        self._collection = None
+        gc.collect()
+
+    async def _receive_file(self, file_id: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write a file to disk, and give Streamlit a reference to it."""
+        request = Request(scope, receive)
+        visit = _visit(scope)
+        try:
+            if not self._visits.may_upload(visit):
+                raise HTTPException(403, "Only users who may start runs can upload files.")
+            length = request.headers.get("content-length", "")
+            if not length.isdigit():
+                raise HTTPException(411, "The length of the file is missing.")
+            if int(length) > MAX_BYTES + _MARGIN:
+                raise HTTPException(413, f"The file is larger than {MAX_BYTES / 1e6:.0f} MB.")
+            if self._waiting >= MOST_WAITING:
+                raise HTTPException(503, "Too many files are uploaded now; try again later.")
+            self._waiting += 1
+            try:
+                async with self._turn:
+                    # After waiting: the user may have signed out.
+                    user = self._visits.user(visit)
+                    if user is None or not self._visits.may_upload(visit):
+                        raise HTTPException(403, "Only users who may start runs can upload files.")
+                    body, boundary = await self._written(request, file_id, visit, user, int(length))
+            finally:
+                self._waiting -= 1
+        except UploadRefused as error:
+            await PlainTextResponse(f"The file was refused: {error}.", 413)(scope, receive, send)
+        except HTTPException as error:
+            await PlainTextResponse(error.detail, error.status_code)(scope, receive, send)
+        except OSError as error:
+            await PlainTextResponse(f"The file could not be stored: {error.strerror}.", 507)(scope, receive, send)
+        else:
+            await self._app(_replaced(scope, body, boundary), _sending(body), send)
+
+    async def _written(self, request: Request, file_id: str, visit: str, user: str, size: int) -> tuple[bytes, str]:
+        """Write the file of a request to disk; return a form that contains its reference instead, and its boundary."""
+        reference = self._uploads.reserve(file_id, visit, user, size)
+        try:
+            async with request.form(max_files=1, max_fields=1) as form:
+                (file,) = (each for each in form.values() if isinstance(each, UploadFile))
+                path = self._uploads.path(reference)
+                await run_in_threadpool(_copy, file, path)
+                boundary = secrets.token_hex(16)
+                name = (file.filename or "").translate({ord('"'): "%22", 10: " ", 13: " "})
+                head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
+                kind = "Content-Type: application/octet-stream\r\n\r\n"
+                return f"{head}{kind}{reference}\r\n--{boundary}--\r\n".encode(), boundary
+        except (MultiPartException, HTTPException, ValueError, KeyError) as error:
+            self._uploads.drop(reference=reference)
+            raise HTTPException(400, "Expected a form with one file.") from error
+        except BaseException:  # the browser left, or the disk is full
+            self._uploads.drop(reference=reference)
+            raise
+
+
+def _copy(file: UploadFile, path: Path) -> None:
+    """Write an uploaded file to a new file of its owner."""
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as target:
+        shutil.copyfileobj(file.file, target)
+
+
+def _replaced(scope: Scope, body: bytes, boundary: str) -> Scope:
+    """Return the request with another body."""
+    changed = {**scope, "headers": list(scope["headers"])}
+    headers = MutableHeaders(scope=changed)
+    headers["content-length"] = str(len(body))
+    headers["content-type"] = f"multipart/form-data; boundary={boundary}"
+    return changed
+
+
+def _sending(body: bytes) -> Receive:
+    """Return what gives this body to an application."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    return receive
+
+
+def _visit(scope: Scope) -> str:
+    return HTTPConnection(scope).cookies.get(visits.COOKIE, "")
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _with_cookie(scope: Scope, send: Send) -> Send:
+    """Return a function that sends a response, with a new cookie if it is a page and the browser has none."""
+    if scope["type"] != "http" or scope["method"] != "GET" or _visit(scope):
+        return send
+
+    async def send_with_cookie(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            # The browser may have the page in its cache. It then asks whether the server is ready, and connects.
+            if headers.get("content-type", "").startswith("text/html") or scope["path"].endswith("/_stcore/health"):
+                given = HTTPConnection(scope).headers.get("x-forwarded-proto", scope.get("scheme", ""))
+                secure = "; Secure" if given == "https" else ""
+                cookie = f"{visits.COOKIE}={secrets.token_urlsafe(24)}; Path=/; HttpOnly; SameSite=Lax{secure}"
+                headers.append("set-cookie", cookie)
+        await send(message)
+
+    return send_with_cookie
