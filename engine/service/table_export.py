@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.artifact_store import atomic_write
 from engine.errors import InvalidConfig
 from engine.records import EntityScores, RoundRecord, Run
+from engine.reports.csv_export import csv_text
 from engine.service.run_queries import Overview
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def records_table(runs: Iterable[Run]) -> "pd.DataFrame":
 
 def content(table: "pd.DataFrame", kind: str) -> bytes:
     """Return the table as the content of a file. ``kind`` is one of :data:`KINDS`."""
-    return table.to_csv(index=False).encode() if kind == ".csv" else bytes(table.to_parquet(index=False))
+    return csv_text(table).encode() if kind == ".csv" else bytes(table.to_parquet(index=False))
 
 
 def write(table: "pd.DataFrame", path: Path) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.access.roles import AuditLogEntry
+from engine.reports.csv_export import csv_text, neutral
 from engine.service import Application
 from pages.shared import downloads
 
@@ -62,7 +63,7 @@ def rows(entries: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
             "when": datetime.fromtimestamp(entry.at, UTC),
             "user": entry.person,
             "action": entry.action,
-            "target": entry.subject,
+            "target": neutral(entry.subject),  # the table has a download button of its own
             "": "✗ refused" if entry.refused else "",
         }
         for entry in entries
@@ -75,4 +76,4 @@ def _all(value: str | None) -> str:
 
 def _csv(frame: pd.DataFrame) -> str:
     """Return the table as CSV, under the column names of earlier versions."""
-    return frame.rename(columns={"user": "person", "action": "deed", "target": "of"}).to_csv(index=False)
+    return csv_text(frame.rename(columns={"user": "person", "action": "deed", "target": "of"}))

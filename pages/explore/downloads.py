@@ -13,6 +13,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.records import Run
 from engine.reports.cli_command import command_line
+from engine.reports.csv_export import csv_text
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
 from pages.shared import downloads as shared_downloads
@@ -109,7 +110,7 @@ def _columns() -> dict[str, Any]:
 
 def csv(run: Run) -> str:
     """Return the records as CSV; ε = ∞ is ``inf``."""
-    return pd.DataFrame(curves.rows(run.records)).to_csv(index=False)
+    return csv_text(pd.DataFrame(curves.rows(run.records)))
 
 
 def as_json(run: Run) -> str:
@@ -139,7 +140,7 @@ def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> No
             if rows := _seed_rows(seeds):
                 shared_downloads.button(
                     "Download seeds CSV",
-                    lambda: pd.DataFrame(rows).to_csv(index=False),
+                    lambda: csv_text(pd.DataFrame(rows)),
                     f"{name}-seeds.csv",
                     "text/csv",
                     icon=":material/table:",

@@ -8,6 +8,7 @@ import pandas as pd
 from engine.config import FLAT, SimulationConfig
 from engine.experiments.planner.ranking import Judged
 from engine.experiments.planner.recommendation import NextRun, Recommendation
+from engine.reports.csv_export import csv_text
 from engine.reports.numbers import epsilon_text
 from engine.reports.planner import GRADES, measure_text, next_text, reading_text, rows, seeds
 from pages.shared import address, metrics, titles
@@ -57,7 +58,7 @@ def next_run(run: NextRun) -> str:
 def csv(plan: Recommendation) -> str:
     """Return all compared private configurations as CSV, by grade and by margin over the target, highest first."""
     compared = rows(sorted(plan.answer.compared, key=lambda result: (-result.grade, -result.margin)))
-    return pd.DataFrame([row | {"runs": " ".join(row["runs"])} for row in compared]).to_csv(index=False)
+    return csv_text(pd.DataFrame([row | {"runs": " ".join(row["runs"])} for row in compared]))
 
 
 def names(configs: Sequence[SimulationConfig]) -> list[str]:

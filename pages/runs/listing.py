@@ -11,6 +11,7 @@ import streamlit as st
 
 from engine.experiments.seed_aggregates import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
+from engine.reports.csv_export import neutral
 from engine.reports.numbers import epsilon_text
 from engine.service import Application, Overview, table_export
 from pages.runs import actions, pagination
@@ -82,7 +83,7 @@ def row(overview: Overview, me: str | None = None) -> dict[str, Any]:
         "seconds": _seconds(run, last),
         "submitted": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "source": _source(run, me),
-        "note": overview.note or run.status.error or (overview.comparison.text if overview.comparison else ""),
+        "note": neutral(overview.note) or run.status.error or (overview.comparison.text if overview.comparison else ""),
         "id": run.run_id,
     }
 
