@@ -38,6 +38,8 @@ _SECRETS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "serv
 _SHORTEST = 32
 """Minimum length of the cookie secret in characters: an attacker who guesses it can impersonate any user."""
 _LONGEST_NAME = 64
+SIGN_OUT = "sign out"
+"""Action in the audit log; its subject is the time of the sign-in, by the identity provider's clock."""
 HOURS = 12
 """Hours until a session expires: a provider does not report that a user has left."""
 

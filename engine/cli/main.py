@@ -215,7 +215,7 @@ def tune(
     epsilon: Annotated[float, typer.Option(help="ε that a run with the best settings spends on the corpus.")],
     development: Annotated[
         str,
-        typer.Option("--public-corpus", "--development", help="Corpus of the trials, one that needs no protection."),
+        typer.Option("--public-corpus", "--development", help="Corpus of the trials, a public one."),
     ],
     corpus: Annotated[str, typer.Option(help="The private corpus; the best settings run on it, once for each seed.")],
     trials: Annotated[int, typer.Option(help="Number of trials, including those of earlier calls.")] = 30,

@@ -76,8 +76,8 @@ class PrivacyConfig:
             values=Number(low=0, high=1, low_open=True, high_open=True, least=1e-12, most=0.999, format="%.0e"),
             label="δ",
             option_help="δ of (ε, δ)-differential privacy, a probability.",
-            widget_help="A probability may exceed the limit of ε by at most δ. Choose δ below 1/n for n training "
-            "sentences.",
+            widget_help="A probability may exceed the limit of ε by at most δ. Choose δ far below 1/n for n "
+            "training sentences.",
             heading="δ",
         ).metadata,
     )

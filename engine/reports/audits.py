@@ -79,8 +79,9 @@ def power_text(found: power.Power | None) -> str:
             f"{size}: the median bound is below {_SMALLEST:g} at ε = {true}. So this audit could hardly have "
             "contradicted any claim."
         )
-    claims = _listed([f"{limit:.2g} (true ε = {epsilon:g})" for epsilon, limit in limits.items()])
-    return f"{size}: half of such audits contradict a claim below {claims}."
+    (first, lowest), *others = limits.items()
+    more = "".join(f" If it is {epsilon:g}, below {limit:.2g}." for epsilon, limit in others)
+    return f"{size}: if the true ε is {first:g}, half of such audits contradict any claim below {lowest:.2g}.{more}"
 
 
 def _listed(values: Sequence[str]) -> str:

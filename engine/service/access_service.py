@@ -1,12 +1,16 @@
 """Authorisation, sharing and the audit log."""
 
 import getpass
+import time
 from collections.abc import Sequence
 
 from engine.access import roles
-from engine.access.roles import AuditLogEntry, Role
+from engine.access.roles import SIGN_OUT, AuditLogEntry, Role
 from engine.errors import NotAllowed
 from engine.service.context import ServiceContext
+
+_KEPT_SECONDS = 5.0
+"""Seconds after which a sign-out on another server counts here; each script of a page asks."""
 
 
 class AccessService:
@@ -14,6 +18,7 @@ class AccessService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._signed_out: tuple[float, float] | None = None  # when it was read, and its value
 
     def authorize(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
         """Log an action, and refuse it if the user's current role is too low.
@@ -42,6 +47,31 @@ class AccessService:
     def note_sign_in(self) -> None:
         """Log that the user signed in."""
         self.authorize("sign in", needed=Role.VIEWER)
+
+    def note_sign_out(self, signed_in: float) -> None:
+        """Log that the user signed out; this ends all sessions of this sign-in and of earlier ones.
+
+        Args:
+            signed_in: Time of the sign-in, seconds since 1970 by the identity provider's clock.
+        """
+        self.authorize(SIGN_OUT, f"{signed_in:.3f}", needed=Role.VIEWER)
+        self._signed_out = None
+
+    def has_signed_out(self, signed_in: float) -> bool:
+        """Return whether the user has ended the sessions of a sign-in; elsewhere, at least some seconds ago.
+
+        Args:
+            signed_in: As in :meth:`note_sign_out`.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        if self._context.user is None:
+            return False
+        now, known = time.monotonic(), self._signed_out
+        if known is None or now - known[0] > _KEPT_SECONDS:
+            known = self._signed_out = now, self._context.access_store.signed_out(self._context.user.name)
+        return signed_in <= known[1]
 
     def require_owner(self, kind: str, name: str) -> None:
         """Raise NotAllowed unless the user may change a run or corpus (``kind`` "run" or "corpus")."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.access.roles import EVERYBODY, AuditLogEntry
+from engine.access.roles import EVERYBODY, SIGN_OUT, AuditLogEntry
 from engine.store import permissions
 from engine.store.run_store import RunStore
 
@@ -102,6 +102,11 @@ class AccessStore:
         """Add an entry to the audit log."""
         with self._store.begin() as connection:
             permissions.write(connection, person, deed, subject, refused=refused)
+
+    def signed_out(self, person: str) -> float:
+        """Return the time of the last sign-in that a user ended by signing out, seconds since 1970; 0 if none."""
+        with self._store.begin() as connection:
+            return max(map(float, permissions.subjects(connection, person, SIGN_OUT)), default=0.0)
 
     def audit_log(self, limit: int) -> Sequence[AuditLogEntry]:
         """Return the newest entries of the audit log, newest first."""

@@ -123,6 +123,12 @@ def write(connection: Connection, person: str, deed: str, subject: str, *, refus
     )
 
 
+def subjects(connection: Connection, person: str, deed: str) -> list[str]:
+    """Return the subjects of a user's actions of one kind, newest first, at most 1,000."""
+    found = select(deeds.c.subject).where(deeds.c.person == person, deeds.c.deed == deed)
+    return list(connection.execute(found.order_by(deeds.c.number.desc()).limit(1000)).scalars())
+
+
 def newest(connection: Connection, limit: int) -> Sequence[AuditLogEntry]:
     """Return the newest entries of the audit log, newest first."""
     rows = connection.execute(select(deeds).order_by(deeds.c.number.desc()).limit(limit))

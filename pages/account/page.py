@@ -12,7 +12,7 @@ if user is None:
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
     st.markdown(f"### {messages.heading(user)}", width="stretch")
-    st.button("Sign out", icon=":material/logout:", on_click=st.logout)
+    st.button("Sign out", icon=":material/logout:", on_click=session.sign_out)
 st.markdown("\n".join(f"- {permission}" for permission in messages.allowed(user.role)))
 if user.role.may(Role.RUNNER):
     own = [run for run in app.queries.runs_of() if run.owner == user.name]

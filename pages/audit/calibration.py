@@ -23,8 +23,8 @@ def show(app: Application) -> None:
                 f"**Known ε.** {known.values['repetitions']:,} audits with 100,000 canaries each attacked a Gaussian "
                 "mechanism with a known ε. *Coverage* is the share of audits whose lower bound holds. It must be at "
                 "least 95 % for a bound with 95 % confidence. The bound should not be far below ε. *Power at half the "
-                "noise* is the share of audits that contradict this ε if the mechanism adds half the noise. The bounds "
-                "hold for any mechanism, for a Gaussian mechanism, or for that with independent canaries."
+                "noise* is the share of audits that contradict this ε if the mechanism adds half the noise. The column "
+                "*bound* names the condition: any mechanism, or a Gaussian mechanism, with independent canaries or not."
             )
             columns = {
                 "coverage, %": whole,

@@ -17,8 +17,8 @@ def play() -> None:
     """Show a round of the quiz, and the controls of the next one."""
     st.markdown("#### Find the canary")
     st.caption(
-        f"The program makes {NUMBER} sentences from shuffled words of other sentences. In each sentence, it falsely "
-        "tags two words as **entities**. A coin flip decides for each sentence whether the model is also trained on "
+        f"The program makes {NUMBER} sentences from words of other sentences, in random order. In each sentence, "
+        "it falsely tags two words as **entities**. A coin flip decides for each sentence whether the model is also trained on "
         "it. The percentage is the model's confidence in the false tags. On which of the sentences was the model "
         "trained?"
     )

@@ -36,8 +36,8 @@ def ceiling(groups: Sequence[Group]) -> str:
     most = max(counts)
     bound = epsilon_bound(Guesses(canaries=most, made=most, right=most), 1e-5)
     return (
-        f" Without noise, {most:,} canaries give a lower bound of ε = {bound:.1f} at most, for any mechanism, even if "
-        "all guesses are correct."
+        f" With {most:,} canaries, the bound for any mechanism cannot exceed ε = {bound:.1f}, even if all guesses are "
+        "correct. So it cannot show that training without noise has ε = ∞."
     )
 
 

@@ -23,8 +23,8 @@ COVERAGE = """\
 - Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
   run counts.
 - A budget per client is valid for one partition of the corpus: a run with other clients is refused.
-- The total holds under the weakest adjacency of the charged runs. ε for adding or removing one also holds for zeroing
-  it out. Charges of earlier versions have no recorded adjacency.
+- The total holds under the adjacency that all charged runs have in common. An ε for adding or removing one sentence
+  also holds for zeroing a sentence out. Charges of earlier versions have no recorded adjacency.
 - A corpus that shares sentences with this one, such as a changed copy, draws on this budget too. The comparison
   ignores case and punctuation, and finds neither cut nor reworded sentences. It includes only corpora that the user
   may use.

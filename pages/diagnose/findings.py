@@ -127,7 +127,8 @@ def about_phases(tried: Sequence[Tried], by_phase: dict[str, list[OverSeeds]]) -
             f"of 32 needs. After each phase, the entity-level F1 is at most {highest:.2f}. In the paper's token-level "
             f"metric, F1 after each phase is {_path(tokens)}. The paper reports 0.74, 0.74, 0.17, 0.11, 0.12 at 20, "
             "40, 60, 80 and 100 % of the data. The first two values are close to the token-level F1 of a tagger that "
-            "marks no entity. We infer, without proof, that an error of this kind caused the reported collapse."
+            "marks no entity. We infer, without proof, that noise for batch size 1, or a similar error, caused the "
+            "reported collapse."
         )
     base = next((result for result in tried if result.variant.name == NOISY), None)
     if base and base.f1:

@@ -106,7 +106,8 @@ def _starts(app: Application) -> None:
     )
     with st.popover("Recommended settings", width="stretch"):
         st.markdown(
-            "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. Choose a target ε:"
+            "Features from public data and public labels, few weights, CRF, large batches, Adam, averaged weights. "
+            "Choose a target ε:"
         )
         for epsilon in recommended_settings.EPSILONS:
             st.button(f"ε = {epsilon:g}", on_click=_take, args=(app, epsilon), width="stretch", key=f"good-{epsilon:g}")

@@ -280,7 +280,11 @@ def check_label(check: NoiseCheck, *, final: bool = True) -> str:
         return ":red[Noise check failed]"
     if not check.measurable:
         return "Noise not measurable"
-    return ":green[Noise check passed]" if final else f"Noise check: no fault in {check.steps:,} steps so far"
+    return (
+        ":green[Noise check passed]"
+        if final
+        else f"Noise check: no fault in {check.steps:,} step{'s' if check.steps != 1 else ''} so far"
+    )
 
 
 def check_paragraphs(check: NoiseCheck) -> list[str]:

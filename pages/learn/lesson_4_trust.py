@@ -144,7 +144,7 @@ LESSON = Lesson(
     ),
     simplifies=(
         "“Global privacy (noise by a curator) is more accurate.” True, and the difference depends on the number of "
-        "participants. “Local privacy needs no trust.” True for the answers, but you must trust the app that flips "
+        "respondents. “Local privacy needs no trust.” True for the answers, but you must trust the app that flips "
         "your coin. There are models between the two: secure aggregation and shuffling."
     ),
     note=(

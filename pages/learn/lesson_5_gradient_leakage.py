@@ -98,7 +98,7 @@ def _chosen() -> tuple[Setting, float]:
         True,
         key="l5_clip",
         bind="query-params",
-        help="Clips the gradient of each sentence. C sets the scale of the noise, so without clipping there is none.",
+        help="Clips the gradient of each sentence. C sets the scale of the noise: without clipping, no noise is added.",
     )
     sigma = st.select_slider(
         "Noise multiplier σ",
@@ -174,7 +174,7 @@ def _sentences(reading: Reading) -> None:
     more = f" {hidden} more sentences are not shown." if hidden else ""
     st.caption(
         f"{whose}Framed words are recovered, dotted words are not. Other words are in no public dictionary.{more} Open "
-        "symbols in the chart: guesses without the update."
+        "symbols in the chart: words that an attacker guesses without the update."
     )
 
 

@@ -33,8 +33,9 @@ def current_user() -> User | None:
     """Return the signed-in user, or None if this dashboard has no sign-in.
 
     Raises:
-        NotAllowed: The user has not signed in or has no role.
+        NotAllowed: The user has not signed in, has signed out, or has no role.
         InvalidConfig: The access file is invalid.
+        StoreError: The database failed.
     """
     file = _server_application().settings.access
     if file is None:
@@ -44,7 +45,16 @@ def current_user() -> User | None:
         raise NotSignedIn("You are not signed in.")
     if not roles.is_current(user_claims, time.time()):
         raise NotSignedIn(f"Your session expired after {roles.HOURS} hours.")
-    return access.person(user_claims)
+    person = access.person(user_claims)
+    if _user_application(person).access.has_signed_out(float(user_claims["iat"])):
+        raise NotSignedIn("You signed out.")
+    return person
+
+
+def sign_out() -> None:
+    """Sign the current user out: this session and all others of this sign-in, or of an earlier one, end."""
+    application().access.note_sign_out(float(claims()["iat"]))
+    st.logout()
 
 
 def claims() -> dict[str, Any]:

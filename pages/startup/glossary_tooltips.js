@@ -29,7 +29,7 @@ function matcher(entries) {
     return /\p{L}{3}$/u.test(form) ? `${begun}s?` : begun;
   };
   const forms = [OURS, ...byForm.keys()].sort((one, other) => other.length - one.length).map(written);
-  const any = new RegExp(`(?<![\\p{L}\\p{N}_])(?:${forms.join("|")})(?![\\p{L}\\p{N}_])`, "gu");
+  const any = new RegExp(`(?<![\\p{L}\\p{N}_]|\\p{L}\\.)(?:${forms.join("|")})(?![\\p{L}\\p{N}_]|\\.\\p{L})`, "gu");
   const entryOf = hit => {
     const tries = [hit, hit.replace(/s$/, "")].flatMap(form => [form, lower(form)]);
     return byForm.get(tries.find(form => byForm.has(form)));

@@ -32,8 +32,8 @@ heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
 text = "A search on private data spends ε with every trial, even if only the best one is released."
 if not study.private:
     text += (
-        " Here each trial trains on public data that needs no protection, with the noise, batch size and steps that "
-        "the private corpus would need. The trials use only the number of sentences of that corpus."
+        " Here each trial trains on public data, whose sentences no ε protects, with the noise, batch size and steps "
+        "that the private corpus would need. The trials use only the number of sentences of that corpus."
     )
 st.markdown(text)
 if tested:

@@ -123,8 +123,14 @@ def test_runners_may_upload_until_they_sign_out(signed_in, shared, tmp_path):
     rita.get_by_role("button", name="Add corpus").click()
     rita.get_by_text("Imported 60 sentences").wait_for()
     opened(rita, shared + "account")
+    stolen = rita.context.cookies()
     rita.get_by_role("button", name="Sign out").click()
     rita.get_by_role("button", name="Sign in").wait_for()
+    assert rita.evaluate(send) == 403
+    rita.context.add_cookies(stolen)
+    rita.goto(shared + "account")
+    rita.get_by_role("button", name="Sign in").wait_for()
+    assert "You signed out" in rita.inner_text("body")
     assert rita.evaluate(send) == 403
 
 

@@ -38,6 +38,14 @@ def test_pages_without_valid_sign_in_have_only_a_sign_in_button(open_as, ritas_r
         assert not test.dataframe
 
 
+def test_pages_after_sign_out_have_only_a_sign_in_button(open_as, shared_settings):
+    signed_in = time.time() - 60
+    rita = Application(shared_settings).for_user(User(name="rita@example.org", role=Role.RUNNER))
+    rita.access.note_sign_out(signed_in)
+    assert [button.label for button in open_as("rita", "runs", iat=signed_in).button] == ["Sign in"]
+    assert "No runs yet" in texts(open_as("rita", "runs", iat=signed_in + 1).markdown)
+
+
 def test_unverified_address_shows_an_error(open_as):
     test = open_as("ada", "runs", email_verified=False)
     assert "has not verified the address" in texts(test.error)

@@ -17,7 +17,7 @@ _COMPARED = (
     "draws are as independent as the key stream of ChaCha20."
 )
 
-SEPARATE = "For the mean loss of a sampled step it uses a function of this program."
+SEPARATE = "For the mean privacy loss of a sampled step, the PRV accountant uses a function of this program."
 """How far the second accountant is independent."""
 UNSEEN = "Runs of other users, which the user who wrote this report cannot see, are not counted."
 """Limit of the number of other runs, with sign-in."""
@@ -174,7 +174,11 @@ def _unit(evidence: Evidence) -> Assumption:
     why = f"The guarantee protects {privacy.unit} (adjacency: {privacy.neighbouring})."
     if not evidence.run.config.privacy.kind.client_level:
         why += " The guarantee is weaker for a person named in several sentences: see “Protected unit and attackers”."
-    return Assumption("The protected unit is the unit that matters to the data subjects", Held.CLAIMED, why)
+    return Assumption(
+        "The protected unit is the unit that matters to the data subjects",
+        Held.NOT,
+        f"{why} Whether it is the right unit, you decide.",
+    )
 
 
 def _delta(evidence: Evidence) -> Assumption:

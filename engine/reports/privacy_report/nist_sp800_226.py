@@ -80,7 +80,7 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
             if evidence.promises
             else nothing(evidence),
         ),
-        Answer("2.3", "Is δ small enough to exclude the publication of a complete record?", delta.held, delta.why),
+        Answer("2.3", "Is δ smaller than 1/n, for n training sentences or clients?", delta.held, delta.why),
         Answer(
             "2.3",
             "Are all parameters stated, so that a reader can convert ε to other definitions?",
@@ -174,8 +174,8 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "3.5",
             "Does ε cover hyperparameter searches on the same data?",
             Held.NOT,
-            f"No. The searches {'of' if evidence.sees_all else 'published in'} this installation are listed under "
-            "“Hyperparameter searches”. ε covers neither these nor trials elsewhere.",
+            f"No. “Hyperparameter searches” lists those {'of' if evidence.sees_all else 'published in'} this "
+            "installation with these settings, if there are any. ε covers neither these nor trials elsewhere.",
         ),
         Answer(
             "3.6", "Are synthetic data released, and with which guarantee?", Held.NOT, "No synthetic data are released."

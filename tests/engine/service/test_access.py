@@ -19,7 +19,7 @@ from engine.config import JOIN, SimulationConfig, with_noise
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
 from engine.reports.privacy_report.assumptions import others_text
-from engine.service import Application, audit_service, budget_service, corpus_import, report_evidence
+from engine.service import Application, access_service, audit_service, budget_service, corpus_import, report_evidence
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from engine.training.model import Model
@@ -96,7 +96,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "runs.write_note": ("run", "mine"),
 }
 READS = {
-    "access": {"audit_log", "authorize", "note_sign_in", "require_owner", "shared"},
+    "access": {"audit_log", "authorize", "has_signed_out", "note_sign_in", "note_sign_out", "require_owner", "shared"},
     "audits": {"all", "seconds", "status"},
     "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
     "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
@@ -440,6 +440,25 @@ class TestBudgets:
         assert upload(of("rudi")) == name
         (booking,) = of("rudi").budgets.set_total(name, 1000.0).bookings
         assert booking.what == budget_service._OTHERS
+
+
+class TestSignOut:
+    def test_ends_the_sessions_of_this_sign_in_and_of_earlier_ones(self, app, of):
+        rita, elsewhere = of("rita").access, app.for_user(user_named(app, "rita")).access
+        assert not rita.has_signed_out(100.0)
+        rita.note_sign_out(100.0)
+        for access in (rita, elsewhere):
+            assert [access.has_signed_out(when) for when in (99.0, 100.0, 100.5)] == [True, True, False]
+        assert not of("rudi").access.has_signed_out(100.0)
+        rita.note_sign_out(50.0)  # an old session, in another browser
+        assert rita.has_signed_out(100.0)
+
+    def test_on_another_server_counts_after_seconds(self, app, of, monkeypatch):
+        elsewhere = app.for_user(user_named(app, "rita")).access
+        assert not elsewhere.has_signed_out(100.0)
+        of("rita").access.note_sign_out(100.0)
+        monkeypatch.setattr(access_service, "_KEPT_SECONDS", 0.0)
+        assert elsewhere.has_signed_out(100.0)
 
 
 class TestAuditLog:
