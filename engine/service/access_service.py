@@ -54,7 +54,7 @@ class AccessService:
         Args:
             signed_in: Time of the sign-in, seconds since 1970 by the identity provider's clock.
         """
-        self.authorize(SIGN_OUT, f"{signed_in:.3f}", needed=Role.VIEWER)
+        self.authorize(SIGN_OUT, str(signed_in), needed=Role.VIEWER)
         self._signed_out = None
 
     def has_signed_out(self, signed_in: float) -> bool:

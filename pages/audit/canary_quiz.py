@@ -18,9 +18,9 @@ def play() -> None:
     st.markdown("#### Find the canary")
     st.caption(
         f"The program makes {NUMBER} sentences from words of other sentences, in random order. In each sentence, "
-        "it falsely tags two words as **entities**. A coin flip decides for each sentence whether the model is also trained on "
-        "it. The percentage is the model's confidence in the false tags. On which of the sentences was the model "
-        "trained?"
+        "it falsely tags two words as **entities**. A coin flip decides for each sentence whether the model is also "
+        "trained on it. The percentage is the model's confidence in the false tags. On which of the sentences was the "
+        "model trained?"
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = st.segmented_control(

@@ -28,7 +28,7 @@ MOST_OF_SERVER = 20 * MAX_BYTES
 LEAST_FREE = 500_000_000
 """Bytes that stay free on the disk."""
 KEPT_SECONDS = 3600.0
-"""A file that nobody adds is deleted after this time, or a minute after its browser's last connection ended."""
+"""A file that is not added is deleted after this time, or a minute after its browser's last connection ended."""
 _PREFIX = "epsilon-upload:"
 
 

@@ -64,8 +64,8 @@ def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
         return found
     staying = len(left(text, known, tagged.entities))
     return (
-        f"{found}. Of {len(known):,} entities in the text, {staying:,} {'stays' if staying == 1 else 'stay'} in full or "
-        f"in part after redaction ({_share(staying, known)})"
+        f"{found}. Of {len(known):,} entities in the text, {staying:,} {'stays' if staying == 1 else 'stay'} in full "
+        f"or in part after redaction ({_share(staying, known)})"
     )
 
 
