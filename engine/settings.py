@@ -52,6 +52,7 @@ class Settings:
         language_model: Folder of the user's own language model (EPSILON_LANGUAGE_MODEL), or None.
         poll: Address and port at which phones reach the classroom poll (EPSILON_POLL_ADDRESS). The address is one of
             the local network, or None for this machine's own. None in place of both: no poll.
+        metrics_token: File with the token by which other machines may read ``/metrics`` (EPSILON_METRICS_TOKEN_FILE).
         access: File with the roles of users (EPSILON_ACCESS_FILE, :mod:`engine.access.roles`). None: no sign-in.
         own: Return the names of the uploaded corpora that the current user may use; called each time. None: all
             corpora, and any path.
@@ -71,6 +72,7 @@ class Settings:
     language_model: Path | None = None
     poll: tuple[str | None, int] | None = None
     access: Path | None = None
+    metrics_token: Path | None = None
     own: Callable[[], Collection[str]] | None = None
 
     def __post_init__(self) -> None:
@@ -103,6 +105,7 @@ class Settings:
         model = os.environ.get("EPSILON_LANGUAGE_MODEL")
         key = os.environ.get("EPSILON_CLUSTER_KEY")
         access = _variable("EPSILON_ACCESS_FILE")
+        token = os.environ.get("EPSILON_METRICS_TOKEN_FILE")
         data = os.environ.get("EPSILON_DATA_DIR") or (str(default_data) if default_data.is_dir() else None)
         return cls(
             home=home.resolve(),
@@ -115,6 +118,7 @@ class Settings:
             language_model=Path(model).expanduser().resolve() if model else None,
             poll=_poll(_variable("EPSILON_POLL_ADDRESS")),
             access=Path(access).expanduser().resolve() if access else None,
+            metrics_token=Path(token).expanduser().resolve() if token else None,
         )
 
 

@@ -1,7 +1,10 @@
 """Metrics in Prometheus' text format: queue, workers and privacy budgets."""
 
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 
+import psutil
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -28,6 +31,14 @@ class _ApplicationCollector(Collector):
         running = cluster.process() is not None
         yield GaugeMetricFamily("epsilon_cluster_up", "Whether the dispatcher process is running", running)
         yield GaugeMetricFamily("epsilon_workers", "Number of workers of the dispatcher", cluster.workers())
+        memory = GaugeMetricFamily("epsilon_memory_bytes", "Resident memory of a process", labels=["process"])
+        for name, size in _memory(cluster.process()).items():
+            memory.add_metric([name], size)
+        yield memory
+        home = self._app.settings.home
+        folder = next(each for each in (home, *home.parents) if each.is_dir())  # it may not exist yet
+        free = shutil.disk_usage(folder).free
+        yield GaugeMetricFamily("epsilon_disk_free_bytes", "Free space of the disk with the home folder", free)
         store_help = "Whether the database and its privacy ledger can be read"
         try:
             with self._app._context.store.exclusive() as connection:
@@ -57,6 +68,16 @@ class _ApplicationCollector(Collector):
         yield total
         yield share
         yield holds
+
+
+def _memory(dispatcher: psutil.Process | None) -> dict[str, int]:
+    """Return the bytes of resident memory of this process, and of the dispatcher process with its workers."""
+    sizes = {"server": psutil.Process().memory_info().rss}
+    with suppress(psutil.Error):
+        if dispatcher:
+            sizes["dispatcher"] = dispatcher.memory_info().rss
+            sizes["workers"] = sum(each.memory_info().rss for each in dispatcher.children(recursive=True))
+    return sizes
 
 
 def text(app: Application) -> bytes:

@@ -1,6 +1,7 @@
 """Results of a configuration: headline, chart and tables. This part of the page polls only while a run is active."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from engine.service import Application, Preview, reproducibility
 from engine.service.budget_service import BudgetEffect
 from pages.explore import charts, curves, downloads, federation_messages, messages, persons, pinned, platforms
 from pages.shared import address, script_scheduler, session, submitting
-from pages.shared.messages import origin
+from pages.shared.messages import origin, silence
 from pages.shared.plotly_component import memoized_figure
 from pages.shared.plotly_component import show as show_chart
 
@@ -277,6 +278,11 @@ def _progress(app: Application, run: Run) -> None:
         system = run.config.privacy.noise_source == "system"
         if st.button("Cancel", icon=":material/stop:", key="cancel", help=final if system else None):
             submitting.cancel(app, run.run_id)
+    heard = st.session_state.get("heard", ())
+    if heard[:2] != (run.run_id, status.heartbeat):
+        heard = st.session_state.heard = (run.run_id, status.heartbeat, time.monotonic())
+    if told := silence(status, time.monotonic() - heard[2]):
+        st.warning(told, icon=":material/sensors_off:")
 
 
 def _details(

@@ -3,7 +3,10 @@
 from datetime import datetime
 
 from engine.experiments.seed_aggregates import engine_of
-from engine.records import Run
+from engine.records import Run, RunState, RunStatus
+
+_SILENT_SECONDS = 30.0
+"""Time without a heartbeat after which users are told; workers send one every few seconds."""
 
 
 def origin(run: Run) -> str:
@@ -26,6 +29,21 @@ def origin(run: Run) -> str:
 def percent(share: float) -> str:
     """Format a share, 0 to 1, in whole per cent with a no-break space."""
     return f"{100 * share:.0f}\u00a0%"
+
+
+def silence(status: RunStatus, seconds: float) -> str:
+    """Return a sentence if the worker of a running run has been silent; empty otherwise.
+
+    Args:
+        status: Status of the run.
+        seconds: Time since its heartbeat changed, by this machine's clock.
+    """
+    if status.state != RunState.RUNNING or seconds < _SILENT_SECONDS:
+        return ""
+    return (
+        f"The worker has sent no sign of life for {duration(seconds)}. If its machine or process has ended, another "
+        "worker continues the run from its last checkpoint. You can also cancel the run."
+    )
 
 
 def duration(seconds: float) -> str:

@@ -61,6 +61,9 @@ class Gate:
         if upload and scope["method"] == "PUT":
             await self._receive_file(upload["file_id"], scope, receive, send)
             return
+        if scope["type"] == "http" and scope["path"].endswith("/_stcore/metrics"):
+            await PlainTextResponse("Not found", 404)(scope, receive, send)  # /metrics has ours
+            return
         if upload and scope["method"] == "DELETE":
             self._uploads.drop(file_id=upload["file_id"])
         await self._app(scope, receive, _with_cookie(scope, send))
@@ -193,19 +196,31 @@ def _address(scope: Scope) -> str:
 
 
 def _with_cookie(scope: Scope, send: Send) -> Send:
-    """Return a function that sends a response, with a new cookie if it is a page and the browser has none."""
-    if scope["type"] != "http" or scope["method"] != "GET" or _visit(scope):
+    """Return a function that sends a response, with a new cookie if the browser opens a page and has none.
+
+    Behind TLS, all cookies of the response, also those of the sign-in, are for TLS only.
+    """
+    if scope["type"] != "http":
         return send
+    secure = HTTPConnection(scope).headers.get("x-forwarded-proto", scope.get("scheme", "")) == "https"
+    new = scope["method"] == "GET" and not _visit(scope)
 
     async def send_with_cookie(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             # The browser may have the page in its cache. It then asks whether the server is ready, and connects.
-            if headers.get("content-type", "").startswith("text/html") or scope["path"].endswith("/_stcore/health"):
-                given = HTTPConnection(scope).headers.get("x-forwarded-proto", scope.get("scheme", ""))
-                secure = "; Secure" if given == "https" else ""
-                cookie = f"{visits.COOKIE}={secrets.token_urlsafe(24)}; Path=/; HttpOnly; SameSite=Lax{secure}"
+            first = headers.get("content-type", "").startswith("text/html") or scope["path"].endswith("/_stcore/health")
+            if new and first:
+                cookie = f"{visits.COOKIE}={secrets.token_urlsafe(24)}; Path=/; HttpOnly; SameSite=Lax"
                 headers.append("set-cookie", cookie)
+            if secure:
+                message["headers"] = [(name, _secured(name, value)) for name, value in message["headers"]]
         await send(message)
 
     return send_with_cookie
+
+
+def _secured(name: bytes, value: bytes) -> bytes:
+    """Return the value of a header; cookies get the attribute Secure."""
+    cookie = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
+    return value + b"; Secure" if cookie else value

@@ -1,12 +1,17 @@
 """The endpoint ``/metrics`` for Prometheus. Streamlit's ``/_stcore/health`` reports whether the server responds."""
 
+import hmac
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+LEAST_CHARACTERS = 16
+"""Least length of a token."""
 
 
 @lru_cache(maxsize=1)
@@ -19,8 +24,13 @@ def _application() -> Any:
 async def _answer(request: Request) -> Response:
     from engine.service import prometheus_metrics  # imported on first use: each import at start delays the first page
 
-    if _application().settings.access and not _is_local(request):
-        return Response("Forbidden: metrics name corpora, so they can only be read on the server itself.", 403)
+    settings = _application().settings
+    if settings.access and not _is_local(request) and not _has_token(request, settings.metrics_token):
+        return Response(
+            "Forbidden: metrics name corpora. They can be read on the server itself, or with the token of "
+            "EPSILON_METRICS_TOKEN_FILE.",
+            403,
+        )
     return Response(
         await run_in_threadpool(lambda: prometheus_metrics.text(_application())), media_type="text/plain; version=0.0.4"
     )
@@ -30,6 +40,16 @@ def _is_local(request: Request) -> bool:
     """Return whether the request comes from this machine, not through a proxy."""
     forwarded = any(name.startswith("x-forwarded") or name == "forwarded" for name in request.headers)
     return not forwarded and request.client is not None and request.client.host in ("127.0.0.1", "::1")
+
+
+def _has_token(request: Request, file: Path | None) -> bool:
+    """Return whether a request has the operator's token; a file that is missing or too short has none."""
+    try:
+        expected = file.read_bytes().strip() if file else b""
+    except OSError:
+        return False
+    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+    return len(expected) >= LEAST_CHARACTERS and hmac.compare_digest(given, expected)
 
 
 ROUTE = Route("/metrics", _answer, methods=["GET"])

@@ -21,7 +21,10 @@ from pages.shared import uploads, visits
 from pages.shared.uploads import UploadRefused, Uploads
 from pages.shared.visits import Visits
 from tests.browser.driving import free_port
+from tests.engine.access.test_roles import text
 from tests.modules import ROOT
+
+TOKEN = "0123456789abcdef"
 
 
 class Clock:
@@ -176,8 +179,10 @@ def local(home):
 @pytest.fixture(scope="module")
 def shared(home):
     access = home / "access.toml"
-    access.write_text('[roles]\nrunner = ["vera@example.org"]\n')
-    yield from serving(home, EPSILON_ACCESS_FILE=str(access))
+    access.write_text(text('runner = ["vera@example.org"]'))
+    access.chmod(0o600)
+    (home / "token").write_text(f"{TOKEN}\n")
+    yield from serving(home, EPSILON_ACCESS_FILE=str(access), EPSILON_METRICS_TOKEN_FILE=str(home / "token"))
 
 
 async def put(client: httpx.AsyncClient, data: bytes, session: str = "none") -> httpx.Response:
@@ -253,3 +258,25 @@ def test_uploaded_file_is_on_disk_for_its_owner_until_it_is_removed(local, home)
                 assert not list(folder.iterdir())
 
     asyncio.run(visit())
+
+
+def test_metrics_of_streamlit_are_closed_and_cookies_are_for_tls_behind_tls(shared):
+    address, _ = shared
+    behind = {"X-Forwarded-Proto": "https"}
+    assert httpx.get(f"{address}/_stcore/metrics").status_code == 404
+    for path in ("/", "/_stcore/health"):
+        for headers, secure in ((behind, True), ({}, False)):
+            given = httpx.get(f"{address}{path}", headers=headers).headers.get_list("set-cookie")
+            assert any(cookie.startswith(f"{visits.COOKIE}=") for cookie in given)
+            assert [("; secure" in cookie.lower()) for cookie in given] == [secure] * len(given)
+    assert not httpx.get(address, cookies={visits.COOKIE: "x"}).headers.get_list("set-cookie")
+
+
+def test_metrics_are_for_other_machines_with_the_token(shared):
+    address, _ = shared
+
+    def read(**headers: str) -> int:
+        return httpx.get(f"{address}/metrics", headers={"X-Forwarded-For": "192.0.2.1"} | headers).status_code
+
+    assert httpx.get(f"{address}/metrics").status_code == 200
+    assert [read(), read(Authorization="Bearer wrong"), read(Authorization=f"Bearer {TOKEN}")] == [403, 403, 200]

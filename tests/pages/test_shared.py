@@ -26,6 +26,7 @@ from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
 from pages.explore import charts, curves, messages
 from pages.shared import address, submitting
+from pages.shared import messages as shared_messages
 from pages.speed import chart as speed
 from tests.engine.factories import SMALL, check, provenance, record
 from tests.pages.reading import figures
@@ -529,3 +530,13 @@ def test_client_level_guarantee_differs_from_sentence_level(neighbouring, accoun
     assert expected in text
     assert "every other training sentence" not in text
     assert ("Rényi" in text) == (accountant == "pld")
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "told"),
+    [(RunState.RUNNING, 29.0, False), (RunState.RUNNING, 31.0, True), (RunState.QUEUED, 500.0, False)],
+)
+def test_silence_of_a_worker_is_told_after_half_a_minute(state, seconds, told):
+    text = shared_messages.silence(RunStatus(run_id="a", state=state), seconds)
+    assert ("no sign of life for" in text) is told
+    assert ("another worker continues the run" in text) is told

@@ -49,6 +49,8 @@ def test_empty_store_gives_zeros(settings):
     found = read(Application(settings))
     assert found["epsilon_queue_seconds",] == found["epsilon_silent_seconds",] == 0
     assert found["epsilon_runs", "queued"] == 0
+    assert found["epsilon_memory_bytes", "server"] > 1e6
+    assert found["epsilon_disk_free_bytes",] > 0
 
 
 def test_unreadable_store_gives_store_up_zero(settings):
