@@ -6,7 +6,7 @@ from engine.experiments.seed_aggregates import engine_of
 from engine.records import Run, RunState, RunStatus
 
 _SILENT_SECONDS = 30.0
-"""Time without a heartbeat after which users are told; workers send one every few seconds."""
+"""Seconds without a heartbeat after which pages state it; workers send one every few seconds."""
 
 
 def origin(run: Run) -> str:
