@@ -40,8 +40,8 @@ def show(guess: float | None) -> None:
             draw(_by_known(outsider, DEFENCES[chosen], guess), key="l1_many", label=answer(matches, known, wrong))
             st.caption(
                 "Diamonds: results of the Netflix paper for 500,000 people. With 8 known ratings (2 wrong, 14 days): "
-                "99 %. With 2 known ratings (3 days): 68 %. Our 4,000 people are easier to distinguish. In each "
-                "bar, the share of wrong ratings is the one that you chose, rounded down to whole ratings."
+                "99 %. With 2 known ratings (3 days): 68 %. Our 4,000 people are easier to distinguish. Each bar "
+                "has your share of wrong ratings, rounded down."
             )
         elif view == VIEWS[1]:
             draw(_by_defence(outsider, guess), key="l1_helped", label="People re-identified with each defence")

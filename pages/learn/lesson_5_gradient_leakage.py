@@ -174,7 +174,7 @@ def _sentences(reading: Reading) -> None:
     more = f" {hidden} more sentences are not shown." if hidden else ""
     st.caption(
         f"{whose}Framed words are recovered, dotted words are not. Other words are in no public dictionary.{more} Open "
-        "symbols in the chart: words that an attacker guesses without the update."
+        "symbols in the chart: attacker's guesses without the update."
     )
 
 
