@@ -98,6 +98,7 @@ def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
     assert not list((trained_settings.home / "checkpoints").iterdir())
 
 
+@pytest.mark.repeats(area="processes")
 @in_store("SQLite")
 def test_submit_is_idempotent_and_resubmit_repeats(app):
     first, second = app.runs.submit(SMALL).run_id, app.runs.submit(SMALL).run_id
