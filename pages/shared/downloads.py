@@ -26,6 +26,7 @@ def button(
     app = session.application()
 
     def logged_content() -> str | bytes:
+        session.current_user()  # the session may have ended since the page was opened
         app.access.authorize("export", name, Role.VIEWER)
         return content()
 
