@@ -211,10 +211,7 @@ def _adjacency(privacy: PrivacySpent, config: SimulationConfig) -> str:
 def _why_zero_out(config: SimulationConfig) -> str:
     """Return why ε does not hold for adding a sentence: what one more sentence may change for others."""
     if not config.moves_sentences:
-        return (
-            "The program split the corpus, or an earlier version did not record this. So one more sentence may move "
-            "others, for example to the test set."
-        )
+        return "The program split the corpus, so one more sentence may move others, for example to the test set."
     federation, reasons = config.federation, []
     if config.data_fraction < 1:
         reasons = [

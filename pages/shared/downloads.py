@@ -26,7 +26,6 @@ def button(
     app = session.application()
 
     def logged_content() -> str | bytes:
-        session.current_user()  # the session may have ended since the page was opened
         app.access.authorize("export", name, Role.VIEWER)
         return content()
 

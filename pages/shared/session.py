@@ -13,7 +13,6 @@ from engine.access import roles
 from engine.access.roles import Role, User
 from engine.errors import EpsilonError, NotAllowed
 from engine.service import Application
-from pages.shared import visits
 
 
 class NotSignedIn(NotAllowed):
@@ -52,25 +51,10 @@ def current_user() -> User | None:
     return person
 
 
-def require_sign_in() -> None:
-    """Run the whole page again, which asks the user to sign in, if the session has ended; for fragments and dialogs."""
-    try:
-        current_user()
-    except EpsilonError:
-        st.rerun()
-
-
 def sign_out() -> None:
     """Sign the current user out: this session and all others of this sign-in, or of an earlier one, end."""
-    if person := current_user():
-        application().access.note_sign_out(float(claims()["iat"]))
-        visits.of_this_server().expel(name=person.name)
+    application().access.note_sign_out(float(claims()["iat"]))
     st.logout()
-
-
-def seconds_left() -> float:
-    """Return the seconds until the current session expires."""
-    return 3600 * roles.HOURS + float(claims()["iat"]) - time.time()
 
 
 def claims() -> dict[str, Any]:
