@@ -152,7 +152,8 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
     if _is_every_address(environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
         # Otherwise Streamlit asks another company's server for this machine's external address, only to print it.
         command += ["--browser.serverAddress", environment.get("STREAMLIT_BROWSER_SERVER_ADDRESS", HERE)]
-    if environment.get("CI"):
+    if access or environment.get("CI"):
+        # No browser on this machine. Visitors of a proxy cannot install files of Streamlit's into this folder either.
         command += ["--server.headless", "true"]
     if access:
         command += ["--secrets.files", str(access)]

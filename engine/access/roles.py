@@ -118,11 +118,13 @@ class Access:
         roles: Role by user name, by ``*@`` and a domain, or by ``*``.
         claim: OpenID Connect claim that identifies a user.
         limits: Limits of each user.
+        host: Name of the server, as in ``redirect_uri``.
     """
 
     roles: Mapping[str, Role]
     claim: str
     limits: Limits
+    host: str = ""
 
     def person(self, claims: Mapping[str, Any]) -> User:
         """Return the user that these claims identify (OpenID Connect Core 1.0, sections 2 and 5.1).
@@ -219,7 +221,7 @@ def _parse(content: Mapping[str, Any]) -> Access:
     unknown = set(limits) - {"runs", "uploads"}
     if unknown:
         raise InvalidConfig(f"limits.{min(unknown)}, expected runs or uploads")
-    return Access(roles=roles, claim=claim, limits=Limits(**limits))
+    return Access(roles=roles, claim=claim, limits=Limits(**limits), host=redirect.hostname or "")
 
 
 def _roles(people: Mapping[str, Any], *, lower: bool) -> Mapping[str, Role]:

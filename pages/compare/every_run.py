@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.service import Overview
 from pages.compare import parallel
-from pages.shared import tables, titles
+from pages.shared import session, tables, titles
 from pages.shared.plotly_component import show
 
 ROWS = 500
@@ -18,6 +18,7 @@ _RESETS = "every_run_resets"
 @st.fragment
 def choose(found: Sequence[Overview]) -> None:
     """Show the chart and its table, as a fragment, so that a selection does not rerun the rest of the page."""
+    session.require_sign_in()
     corpora = sorted({overview.run.config.corpus for overview, _ in parallel.finished(found)}, key=titles.corpus)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         corpus = st.selectbox(

@@ -13,7 +13,17 @@ from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
 from engine.service import Application, Preview, reproducibility
 from engine.service.budget_service import BudgetEffect
-from pages.explore import charts, curves, downloads, federation_messages, messages, persons, pinned, platforms
+from pages.explore import (
+    charts,
+    curves,
+    downloads,
+    federation_messages,
+    guarantee,
+    messages,
+    persons,
+    pinned,
+    platforms,
+)
 from pages.shared import address, script_scheduler, session, submitting
 from pages.shared.messages import origin, silence
 from pages.shared.plotly_component import memoized_figure
@@ -141,7 +151,7 @@ def _guarantee(app: Application, run: Run | None, preview: Preview, config: Simu
         on_change="rerun",  # group privacy is computed when the user opens the expander
     )
     with expander:
-        *paragraphs, ending = messages.promise(privacy, config)
+        *paragraphs, ending = guarantee.paragraphs(privacy, config)
         for paragraph in paragraphs:
             st.markdown(paragraph)
         if expander.open:

@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import PrivacySpent, RoundRecord
 from engine.service import Application
-from pages.explore import messages
+from pages.explore import guarantee
 from pages.shared import address
 
 MOST = 50
@@ -28,19 +28,19 @@ def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last
     """
     if math.isinf(privacy.epsilon):
         return
-    if reason := messages.no_person(config):
+    if reason := guarantee.no_person(config):
         st.markdown(reason)
         return
     size = st.slider("Sentences that name one person", 1, MOST, _USUAL, key="person_sentences", persist_state="session")
     try:
         with st.spinner("Computing ε …"):
-            st.markdown(messages.person(size, _epsilon(app, config, size, privacy, last)))
+            st.markdown(guarantee.person(size, _epsilon(app, config, size, privacy, last)))
             if longest := app.previews.longest_document(config.corpus):
                 epsilon = _epsilon(app, config, longest, privacy, last)
-                st.caption(f"The longest document of this corpus has {longest:,} sentences: {messages.odds(epsilon)}")
+                st.caption(f"The longest document of this corpus has {longest:,} sentences: {guarantee.odds(epsilon)}")
     except EpsilonError as error:
         st.caption(address.plain(str(error)))
-    st.caption(messages.worst_person(privacy, config))
+    st.caption(guarantee.worst_person(privacy, config))
 
 
 def _epsilon(

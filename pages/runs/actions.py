@@ -15,7 +15,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.service import LONGEST_NOTE, Application
-from pages.shared import address, submitting
+from pages.shared import address, session, submitting
 
 _DIALOG = "runs_question"
 _ACTED = "runs_acted"
@@ -74,6 +74,7 @@ def _rerun(app: Application, configs: Sequence[SimulationConfig], *, unprotected
 
 @st.dialog("Rerun without a guarantee")
 def _rerun_unprotected(app: Application, configs: Mapping[str, SimulationConfig]) -> None:
+    session.require_sign_in()
     st.markdown("Some of these runs have no privacy guarantee, and their corpus has a budget.")
     chosen, unprotected = submitting.choice(app, list(configs.values()), key="runs_rerun")
     with st.container(horizontal=True):
@@ -87,6 +88,7 @@ def _rerun_unprotected(app: Application, configs: Mapping[str, SimulationConfig]
 @st.dialog("Delete runs")
 def delete(app: Application, run_ids: Sequence[str]) -> None:
     """Ask the user to confirm the deletion of runs."""
+    session.require_sign_in()
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
     st.markdown(f"Delete {number} with all records? This cannot be undone, but you can run the configuration again.")
     with st.container(horizontal=True):
@@ -105,6 +107,7 @@ def note(app: Application, run_ids: Sequence[str], before: str) -> None:
         run_ids: The runs.
         before: The present note of the first run.
     """
+    session.require_sign_in()
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs (replaces their notes)"
     text = st.text_area(f"Note for {number}", before, key=f"note-{run_ids[0]}")
     too_long = len(text.strip()) > LONGEST_NOTE

@@ -23,9 +23,10 @@ def button(
         icon: Icon of the button.
         key: Key of the widget, if several buttons of a page have the same label.
     """
-    app = session.application()
+    app, user_claims = session.application(), session.claims()
 
     def logged_content() -> str | bytes:
+        session.user_of(user_claims)  # the session may have ended since the page was opened
         app.access.authorize("export", name, Role.VIEWER)
         return content()
 

@@ -20,6 +20,8 @@ from typing import ParamSpec
 
 import streamlit as st
 
+from pages.shared import session
+
 _P = ParamSpec("_P")
 AT_ONCE = 2
 """Number of concurrent scripts: one computes while the other waits for the database."""
@@ -137,6 +139,7 @@ def polling_fragment(function: Callable[_P, None], seconds: float | None) -> Cal
 
     @functools.wraps(function)
     def in_turn(*arguments: _P.args, **options: _P.kwargs) -> None:
+        session.require_sign_in()
         with turn(poll=interval is not None) as is_poll:
             function(*arguments, **options)
         if is_poll and seconds is not None and interval is not None:

@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -13,6 +14,7 @@ from engine.access import roles
 from engine.access.roles import Role, User
 from engine.errors import EpsilonError, NotAllowed
 from engine.service import Application
+from pages.shared import visits
 
 
 class NotSignedIn(NotAllowed):
@@ -37,10 +39,15 @@ def current_user() -> User | None:
         InvalidConfig: The access file is invalid.
         StoreError: The database failed.
     """
+    return user_of(claims())
+
+
+def user_of(user_claims: Mapping[str, Any]) -> User | None:
+    """Return the user with these claims, as :func:`current_user`; for calls outside a script, which have no session."""
     file = _server_application().settings.access
     if file is None:
         return None
-    access, user_claims = roles.read(file), claims()
+    access = roles.read(file)
     if not user_claims.get("is_logged_in"):
         raise NotSignedIn("You are not signed in.")
     if not roles.is_current(user_claims, time.time()):
@@ -51,10 +58,25 @@ def current_user() -> User | None:
     return person
 
 
+def require_sign_in() -> None:
+    """Run the whole page again, which asks the user to sign in, if the session has ended; for fragments and dialogs."""
+    try:
+        current_user()
+    except EpsilonError:
+        st.rerun()
+
+
 def sign_out() -> None:
     """Sign the current user out: this session and all others of this sign-in, or of an earlier one, end."""
-    application().access.note_sign_out(float(claims()["iat"]))
+    if person := current_user():
+        application().access.note_sign_out(float(claims()["iat"]))
+        visits.of_this_server().expel(name=person.name)
     st.logout()
+
+
+def seconds_left() -> float:
+    """Return the seconds until the current session expires."""
+    return 3600 * roles.HOURS + float(claims()["iat"]) - time.time()
 
 
 def claims() -> dict[str, Any]:

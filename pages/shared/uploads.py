@@ -4,6 +4,7 @@ Streamlit keeps a file in memory until its session ends. The middleware (:mod:`p
 instead, and gives Streamlit a reference, which :func:`content` replaces by the file's content.
 """
 
+import atexit
 import os
 import secrets
 import shutil
@@ -22,7 +23,7 @@ from engine.errors import CorpusError
 from engine.settings import Settings
 
 MOST_OF_USER = 4 * MAX_BYTES
-"""Bytes of one user's files that wait to be added."""
+"""Bytes of one user's files that wait to be added; a further one replaces the oldest."""
 MOST_OF_SERVER = 20 * MAX_BYTES
 """Bytes of all such files."""
 LEAST_FREE = 500_000_000
@@ -77,8 +78,11 @@ class Uploads:
         with self._lock:
             own = sum(each.size for each in self._files.values() if each.user == user)
             everything = sum(each.size for each in self._files.values())
-            if own + size > MOST_OF_USER:
-                raise UploadRefused(f"you have {own / 1e6:,.0f} MB of files to add; add or remove them first")
+            for key in [key for key, each in self._files.items() if each.user == user]:  # the oldest first
+                if own + size > MOST_OF_USER:  # such as files of a page that was reloaded
+                    own -= self._files[key].size
+                    everything -= self._files[key].size
+                    self._delete(key)
             if everything + size > MOST_OF_SERVER or shutil.disk_usage(self.folder).free - size < LEAST_FREE:
                 raise UploadRefused("the server has no space for more files now; try again later")
             name = secrets.token_urlsafe(24)
@@ -99,6 +103,7 @@ class Uploads:
         Raises:
             CorpusError: If the file was deleted, since it waited too long.
         """
+        self.clean()
         text = data[:100].decode("utf-8", "replace")
         if not text.startswith(_PREFIX) or len(data) > 100:
             return data
@@ -133,7 +138,17 @@ class Uploads:
 def of_this_server() -> Uploads:
     """Return the uploads of this process, which scripts of all sessions and the middleware share."""
     folder = Settings.from_environment().home / "incoming"
+    own = folder / str(os.getpid())
     for left in folder.glob("*"):  # of servers that were killed
-        if not (left.name.isdigit() and psutil.pid_exists(int(left.name))):
+        if left == own or not _is_in_use(left):
             shutil.rmtree(left, ignore_errors=True)
-    return Uploads(folder / str(os.getpid()))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return Uploads(own)
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Return whether the process of a folder runs; another one may have its number, and is younger than the folder."""
+    try:
+        return bool(psutil.Process(int(folder.name)).create_time() <= folder.stat().st_mtime)
+    except (ValueError, OSError, psutil.Error):
+        return False

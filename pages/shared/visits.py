@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from engine.access.roles import HOURS
 from engine.settings import Settings
 
 COOKIE = "epsilon-visit"
@@ -24,7 +23,7 @@ MOST_SIGNED_IN = 40
 MOST_LOCAL = 250
 """Connections of a dashboard without sign-in, which serves this machine only."""
 PER_SECOND = 10
-"""Connections of users who are not signed in that begin in a second; others wait."""
+"""Connections of users who are not signed in that begin in a second, from one address; others wait."""
 _LONGEST_WAIT = 10.0
 """Seconds for which a connection waits for its turn."""
 
@@ -66,22 +65,22 @@ class Visits:
     clock: Callable[[], float] = time.monotonic
     _guests: dict[str, _Guest] = field(default_factory=dict)
     _open: list[Connection] = field(default_factory=list)  # the oldest first
-    _next: float = 0.0
+    _next: dict[str, float] = field(default_factory=dict)  # when the next connection of an address may begin
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def admit(self, visit: str | None, name: str, *, may_upload: bool) -> None:
-        """Register the user who is signed in on a browser."""
+    def admit(self, visit: str | None, name: str, *, may_upload: bool, seconds: float) -> None:
+        """Register the user who is signed in on a browser, for these seconds."""
         if not visit:
             return
         with self._lock:
             now = self.clock()
             self._guests = {key: guest for key, guest in self._guests.items() if guest.until > now}
-            self._guests[visit] = _Guest(name, may_upload, now + 3600 * HOURS)
+            self._guests[visit] = _Guest(name, may_upload, now + seconds)
 
-    def expel(self, visit: str | None) -> None:
-        """Forget the user of a browser, who signed out or whose session expired."""
+    def expel(self, visit: str | None = None, *, name: str | None = None) -> None:
+        """Forget the user of a browser, or a user on all browsers, after sign-out or without a role."""
         with self._lock:
-            self._guests.pop(visit or "", None)
+            self._guests = {key: guest for key, guest in self._guests.items() if key != visit and guest.name != name}
 
     def user(self, visit: str) -> str | None:
         """Return the name of the user who is signed in on a browser, "" without sign-in, or None."""
@@ -103,16 +102,17 @@ class Visits:
         with self._lock:
             return bool(visit) and any(each.visit == visit for each in self._open)
 
-    def wait(self, visit: str) -> float | None:
-        """Return the seconds until a connection may begin; None if too many others wait."""
+    def wait(self, visit: str, address: str) -> float | None:
+        """Return the seconds until a connection may begin; None if too many others from its address wait."""
         with self._lock:
             if self.user(visit) is not None:
                 return 0.0
             now = self.clock()
-            begin = max(now, self._next)
+            self._next = {key: begin for key, begin in self._next.items() if begin > now}
+            begin = self._next.get(address, now)
             if begin - now > _LONGEST_WAIT:
                 return None
-            self._next = begin + 1 / PER_SECOND
+            self._next[address] = begin + 1 / PER_SECOND
             return begin - now
 
     def connect(self, visit: str, address: str, end: Callable[[], object]) -> Connection:

@@ -29,8 +29,10 @@ from pages.shared.visits import Visits
 
 TRY_AGAIN = 1013
 """Code of a WebSocket that is closed since there are too many (IANA registry of close codes)."""
-AT_ONCE = 2
-"""Files that the server receives at once; others wait."""
+AT_ONCE = 4
+"""Files that the server receives at once, each from another browser; others wait."""
+MOST_SECONDS = 300.0
+"""Seconds in which a file must arrive."""
 MOST_WAITING = 20
 """Files that wait to be received."""
 FORGOTTEN_AFTER = 60.0
@@ -49,6 +51,7 @@ class Gate:
         self._visits = known or visits.of_this_server()
         self._uploads = files or uploads.of_this_server()
         self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turns: dict[str, asyncio.Semaphore] = {}  # of each browser that sends a file
         self._waiting = 0
         self._collection: asyncio.TimerHandle | None = None
 
@@ -71,7 +74,7 @@ class Gate:
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it is closed, here or by the browser."""
         visit, address = _visit(scope), _address(scope)
-        wait = self._visits.wait(visit)
+        wait = self._visits.wait(visit, address)
         if wait is None:
             _log.warning("Too many connections of users who are not signed in; one from %s was refused.", address)
             await send({"type": "websocket.close", "code": TRY_AGAIN})
@@ -99,6 +102,7 @@ class Gate:
     def _forget(self, visit: str) -> None:
         if not self._visits.is_open(visit):
             self._uploads.drop(visit=visit)
+            self._turns.pop(visit, None)
         if self._collection is None:  # once for all connections that end within a second
             self._collection = asyncio.get_running_loop().call_later(1.0, self._collect)
 
@@ -109,40 +113,60 @@ class Gate:
 
     async def _receive_file(self, file_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Write a file to disk, and give Streamlit a reference to it."""
-        request = Request(scope, receive)
-        visit = _visit(scope)
         try:
-            if not self._visits.may_upload(visit):
-                raise HTTPException(403, "Only users who may start runs can upload files.")
-            length = request.headers.get("content-length", "")
-            if not length.isdigit():
-                raise HTTPException(411, "The length of the file is missing.")
-            if int(length) > MAX_BYTES + _MARGIN:
-                raise HTTPException(413, f"The file is larger than {MAX_BYTES / 1e6:.0f} MB.")
-            if self._waiting >= MOST_WAITING:
-                raise HTTPException(503, "Too many files are uploaded now; try again later.")
-            self._waiting += 1
-            try:
-                async with self._turn:
-                    # After waiting: the user may have signed out.
-                    user = self._visits.user(visit)
-                    if user is None or not self._visits.may_upload(visit):
-                        raise HTTPException(403, "Only users who may start runs can upload files.")
-                    body, boundary = await self._written(request, file_id, visit, user, int(length))
-            finally:
-                self._waiting -= 1
-        except UploadRefused as error:
-            await PlainTextResponse(f"The file was refused: {error}.", 413)(scope, receive, send)
+            form, boundary = await self._received(file_id, Request(scope, receive))
         except HTTPException as error:
             await PlainTextResponse(error.detail, error.status_code)(scope, receive, send)
-        except OSError as error:
-            await PlainTextResponse(f"The file could not be stored: {error.strerror}.", 507)(scope, receive, send)
-        else:
-            await self._app(_replaced(scope, body, boundary), _sending(body), send)
+            return
+        stored = False
 
-    async def _written(self, request: Request, file_id: str, visit: str, user: str, size: int) -> tuple[bytes, str]:
+        async def send_noted(message: Message) -> None:
+            nonlocal stored
+            stored = stored or message.get("status") == 204
+            await send(message)
+
+        try:
+            await self._app(_replaced(scope, form, boundary), _sending(form), send_noted)
+        finally:
+            if stored:
+                asyncio.get_running_loop().call_later(uploads.KEPT_SECONDS + 1, self._uploads.clean)
+            else:
+                self._uploads.drop(file_id=file_id)
+
+    async def _received(self, file_id: str, request: Request) -> tuple[bytes, str]:
+        """Write the file of a request to disk, in its turn; see :meth:`_written`. Raises HTTPException."""
+        visit, length = _visit(request.scope), request.headers.get("content-length", "")
+        self._user(visit)
+        if not length.isdigit() or "transfer-encoding" in request.headers:  # which would overrule the length
+            raise HTTPException(411, "The length of the file is missing.")
+        if int(length) > MAX_BYTES + _MARGIN:
+            raise HTTPException(413, f"The file is larger than {MAX_BYTES / 1e6:.0f} MB.")
+        if self._waiting >= MOST_WAITING:
+            raise HTTPException(503, "Too many files are uploaded now; try again later.")
+        self._waiting += 1
+        own_turn = self._turns.setdefault(visit, asyncio.Semaphore())
+        try:
+            async with own_turn, self._turn, asyncio.timeout(MOST_SECONDS):
+                return await self._written(request, file_id, visit, int(length))
+        except UploadRefused as error:
+            raise HTTPException(413, f"The file was refused: {error}.") from error
+        except TimeoutError as error:
+            raise HTTPException(408, f"The file took more than {MOST_SECONDS:.0f} s.") from error
+        except OSError as error:
+            raise HTTPException(507, f"The file could not be stored: {error.strerror}.") from error
+        finally:
+            self._waiting -= 1
+
+    def _user(self, visit: str) -> str:
+        """Return the user of a browser. Raises HTTPException if the user may not upload."""
+        user = self._visits.user(visit)
+        if user is None or not self._visits.may_upload(visit):
+            raise HTTPException(403, "Only users who may start runs can upload files.")
+        return user
+
+    async def _written(self, request: Request, file_id: str, visit: str, size: int) -> tuple[bytes, str]:
         """Write the file of a request to disk; return a form that contains its reference instead, and its boundary."""
-        reference = self._uploads.reserve(file_id, visit, user, size)
+        reference = self._uploads.reserve(file_id, visit, self._user(visit), size)  # the user may have signed out
         try:
             async with request.form(max_files=1, max_fields=1) as form:
                 (file,) = (each for each in form.values() if isinstance(each, UploadFile))
@@ -202,7 +226,8 @@ def _with_cookie(scope: Scope, send: Send) -> Send:
     """
     if scope["type"] != "http":
         return send
-    secure = HTTPConnection(scope).headers.get("x-forwarded-proto", scope.get("scheme", "")) == "https"
+    scheme = HTTPConnection(scope).headers.get("x-forwarded-proto", scope.get("scheme", ""))
+    secure = scheme.partition(",")[0].strip().lower() == "https"  # the first one is that of the browser
     new = scope["method"] == "GET" and not _visit(scope)
 
     async def send_with_cookie(message: Message) -> None:

@@ -25,7 +25,9 @@ async def _answer(request: Request) -> Response:
     from engine.service import prometheus_metrics  # imported on first use: each import at start delays the first page
 
     settings = _application().settings
-    if settings.access and not _is_local(request) and not _has_token(request, settings.metrics_token):
+    with_token = "authorization" in request.headers  # then it must be the right one, also on this machine
+    allowed = _has_token(request, settings.metrics_token) if with_token else _is_local(request)
+    if (settings.access or with_token) and not allowed:
         return Response(
             "Forbidden: metrics name corpora. They can be read on the server itself, or with the token of "
             "EPSILON_METRICS_TOKEN_FILE.",

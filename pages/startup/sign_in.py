@@ -20,13 +20,15 @@ def required() -> User | None:
         _ask(str(error))
         st.stop()
     except EpsilonError as error:
+        visits.of_this_server().expel(st.context.cookies.get(visits.COOKIE))
         st.error(address.plain(str(error)), icon=":material/error:")
         if session.claims().get("is_logged_in"):
             st.button("Switch user", on_click=st.logout, icon=":material/logout:")
         st.stop()
     if person:
         visit = st.context.cookies.get(visits.COOKIE)
-        visits.of_this_server().admit(visit, person.name, may_upload=person.role.may(Role.RUNNER))
+        may_upload = person.role.may(Role.RUNNER)
+        visits.of_this_server().admit(visit, person.name, may_upload=may_upload, seconds=session.seconds_left())
         _log_sign_in(person.name, session.claims().get("iat"))
     return person
 

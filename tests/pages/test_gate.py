@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import psutil
@@ -39,20 +39,23 @@ class TestVisits:
         known = Visits(sign_in=True)
         known.connect("vera", "10.0.0.1", lambda: None)
         assert not known.may_upload("vera")
-        known.admit("vera", "Vera", may_upload=False)
+        known.admit("vera", "Vera", may_upload=False, seconds=60)
         assert not known.may_upload("vera")
-        known.admit("vera", "Vera", may_upload=True)
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
         assert known.may_upload("vera")
-        known.admit("rudi", "Rudi", may_upload=True)
+        known.admit("rudi", "Rudi", may_upload=True, seconds=12 * 3600)
         assert not known.may_upload("rudi"), "without a connection"
         known.expel("vera")
+        assert not known.may_upload("vera")
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
+        known.expel(name="Vera")
         assert not known.may_upload("vera")
         assert not known.may_upload("")
 
     def test_sign_in_ends_after_twelve_hours(self):
         clock = Clock()
         known = Visits(sign_in=True, clock=clock)
-        known.admit("vera", "Vera", may_upload=True)
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
         known.connect("vera", "10.0.0.1", lambda: None)
         clock.now = 12 * 3600 - 1
         assert known.user("vera") == "Vera"
@@ -71,7 +74,7 @@ class TestVisits:
     def test_flood_displaces_its_own_connections(self):
         known, ended = Visits(sign_in=True), []
         signed_in = known.connect("vera", "10.0.0.1", lambda: ended.append("vera"))
-        known.admit("vera", "Vera", may_upload=True)
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
         known.connect("new", "10.0.0.2", lambda: ended.append("new"))
         for number in range(500):
             known.connect("", "10.6.6.6", lambda number=number: ended.append(number))
@@ -80,7 +83,7 @@ class TestVisits:
 
     def test_connections_of_a_user_are_limited(self):
         known, ended = Visits(sign_in=True), []
-        known.admit("vera", "Vera", may_upload=True)
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
         for number in range(visits.MOST_SIGNED_IN + 3):
             known.connect("vera", "10.0.0.1", lambda number=number: ended.append(number))
         assert ended == [0, 1, 2]
@@ -88,13 +91,14 @@ class TestVisits:
     def test_connections_before_sign_in_begin_one_after_the_other(self):
         clock = Clock()
         known = Visits(sign_in=True, clock=clock)
-        known.admit("vera", "Vera", may_upload=True)
-        waits = [known.wait("") for _ in range(500)]
+        known.admit("vera", "Vera", may_upload=True, seconds=12 * 3600)
+        waits = [known.wait("", "10.6.6.6") for _ in range(500)]
         assert waits[:3] == [0.0, pytest.approx(0.1), pytest.approx(0.2)]
         assert waits[-1] is None
-        assert known.wait("vera") == 0.0
+        assert known.wait("vera", "10.6.6.6") == 0.0
+        assert known.wait("", "10.0.0.2") == 0.0, "another address"
         clock.now = 60.0
-        assert known.wait("") == 0.0
+        assert known.wait("", "10.6.6.6") == 0.0
 
 
 class TestUploads:
@@ -131,10 +135,10 @@ class TestUploads:
             assert not list(files.folder.iterdir())
 
     def test_bytes_of_a_user_and_of_the_server_are_limited(self, files, monkeypatch):
-        for number in range(4):
-            files.reserve(str(number), "vera", "Vera", MAX_BYTES)
-        with pytest.raises(UploadRefused, match="200 MB of files to add"):
-            files.reserve("5", "vera", "Vera", 1)
+        first, *_ = [files.reserve(str(number), "vera", "Vera", MAX_BYTES) for number in range(4)]
+        files.path(first).write_bytes(b"one O\n")
+        files.reserve("5", "vera", "Vera", MAX_BYTES)
+        assert not list(files.folder.iterdir()), "the oldest one is replaced"
         for number in range(16):
             files.reserve(f"a{number}", "x", f"user {number}", MAX_BYTES)
         with pytest.raises(UploadRefused, match="no space"):
@@ -179,7 +183,7 @@ def local(home):
 @pytest.fixture(scope="module")
 def shared(home):
     access = home / "access.toml"
-    access.write_text(text('runner = ["vera@example.org"]'))
+    access.write_text(text('admin = ["ada@example.org"]'))
     access.chmod(0o600)
     (home / "token").write_text(f"{TOKEN}\n")
     yield from serving(home, EPSILON_ACCESS_FILE=str(access), EPSILON_METRICS_TOKEN_FILE=str(home / "token"))
@@ -191,6 +195,15 @@ async def put(client: httpx.AsyncClient, data: bytes, session: str = "none") -> 
     return await client.put(
         f"/_stcore/upload_file/{session}/file-1", files={"file": ("a.conll", data)}, headers={"X-Xsrftoken": token}
     )
+
+
+async def send_in_pieces(client: httpx.AsyncClient) -> httpx.Response:
+    """Send a file whose end alone gives its length."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one O\n"
+
+    return await client.put("/_stcore/upload_file/none/file-1", content=pieces())
 
 
 def test_upload_before_sign_in_is_refused_and_costs_no_memory(shared):
@@ -236,7 +249,7 @@ def test_flood_of_connections_leaves_answers_and_newer_connections(shared):
     assert 0 < asyncio.run(flood()) <= visits.MOST_SIGNED_OUT
 
 
-def test_uploaded_file_is_on_disk_for_its_owner_until_it_is_removed(local, home):
+def test_refused_files_leave_nothing_on_disk(local, home):
     address, process = local
     folder = home / "incoming" / str(process.pid)
 
@@ -249,11 +262,8 @@ def test_uploaded_file_is_on_disk_for_its_owner_until_it_is_removed(local, home)
             async with connect(url, origin=address, additional_headers=headers):
                 # The session is not that of the connection, so Streamlit refuses the reference, not the gate.
                 assert "Invalid session_id" in (await put(client, b"one O\n")).text
-                (stored,) = folder.iterdir()
-                assert stored.read_bytes() == b"one O\n"
-                assert stored.stat().st_mode & 0o077 == 0
-                await client.delete("/_stcore/upload_file/none/file-1")
-                assert not list(folder.iterdir())
+                assert not list(folder.iterdir()), "a refused file is deleted"
+                assert (await send_in_pieces(client)).status_code == 411, "which would have no length"
                 assert (await put(client, bytes(MAX_BYTES + 20_000))).status_code == 413
                 assert not list(folder.iterdir())
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
@@ -13,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from benchmarks.session_client import Session
 from benchmarks.sessions import answers
 from engine.serve import server_command
-from pages.startup.origins import is_own
+from pages.startup.origins import is_named, is_own
 from tests.browser.driving import free_port
 from tests.modules import ROOT
 
@@ -74,6 +75,40 @@ def watched(tmp_path, published_index):
     yield port, hosts
     process.terminate()
     process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [
+        ("localhost:8501", True),
+        ("127.0.0.1", True),
+        ("[::1]:8501", True),
+        ("ner.example.org", True),
+        ("evil.example:8501", False),
+        ("localhost.evil.example", False),
+        ("[", False),
+        (None, False),
+    ],
+)
+def test_only_own_names_are_served(host, named):
+    assert is_named(host, {"localhost", "127.0.0.1", "::1", "ner.example.org"}) is named
+
+
+def test_requests_under_other_names_are_refused(watched):
+    port, _ = watched
+    address, evil = f"http://localhost:{port}", {"Host": f"evil.example:{port}"}
+    assert [httpx.get(f"{address}{path}", headers=evil).status_code for path in ("/", "/metrics")] == [421, 421]
+    assert httpx.get(f"{address}/_stcore/health", headers=evil).status_code == 200
+    with_token = evil | {"Authorization": "Bearer guessed"}
+    assert httpx.get(f"{address}/metrics", headers=with_token).status_code == 403
+
+    async def rebound():
+        stream, origin = f"ws://evil.example:{port}/_stcore/stream", f"http://evil.example:{port}"
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(stream, origin=origin, host="localhost", port=port)
+        return refused.value.response.status_code
+
+    assert asyncio.run(rebound()) == 403
 
 
 def test_server_connects_to_no_other_machine(watched):

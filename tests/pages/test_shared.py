@@ -24,7 +24,7 @@ from engine.embeddings.contamination import Overlap, apply_contamination
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
-from pages.explore import charts, curves, messages
+from pages.explore import charts, curves, guarantee, messages
 from pages.shared import address, submitting
 from pages.shared import messages as shared_messages
 from pages.speed import chart as speed
@@ -198,14 +198,14 @@ class TestMessages:
         assert figures(text)[0] == "64 %"
         assert "6 of 8 test sentences (75.0%)" in text
         assert "Wikigold" in text
-        assert messages.promise(nothing, SimulationConfig()) == [result.privacy_text]
-        assert "2 of 10 training sentences (20.0%)" in messages.promise(nothing, SimulationConfig())[0]
+        assert guarantee.paragraphs(nothing, SimulationConfig()) == [result.privacy_text]
+        assert "2 of 10 training sentences (20.0%)" in guarantee.paragraphs(nothing, SimulationConfig())[0]
         assert messages.assumptions(nothing, SimulationConfig()).startswith("Not private")
 
     def test_guarantee_has_the_attackers_odds(self):
-        first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5), SMALL)[0]
+        first = guarantee.paragraphs(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5), SMALL)[0]
         assert "at most 75.0\u00a0%" in first
-        assert "no privacy guarantee" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5), SMALL)[0]
+        assert "no privacy guarantee" in guarantee.paragraphs(PrivacySpent(epsilon=math.inf, delta=1e-5), SMALL)[0]
 
     @pytest.mark.parametrize(
         ("epsilon", "text"),
@@ -217,12 +217,12 @@ class TestMessages:
         ],
     )
     def test_odds_have_significant_digits(self, epsilon, text):
-        assert messages.odds(epsilon).replace("\u00a0", " ") == text
+        assert guarantee.odds(epsilon).replace("\u00a0", " ") == text
 
     def test_shuffled_batches_have_the_valid_epsilon(self):
         spent = dataclasses.replace(SPENT, accountant="exact", epsilon=12.3, poisson_epsilon=0.7)
-        guarantee, _, poisson, _ = messages.promise(spent, SMALL)
-        assert "ε\u00a0=\u00a012.3" in guarantee
+        text, _, poisson, _ = guarantee.paragraphs(spent, SMALL)
+        assert "ε\u00a0=\u00a012.3" in text
         assert figures(poisson) == ["0.7"]
         assert "not valid" in poisson
 
@@ -493,12 +493,12 @@ ROUNDS = FederationConfig(rounds=2, schedule="incremental")
     ],
 )
 def test_zero_out_adjacency_states_what_one_more_sentence_may_move(config, expected):
-    text = " ".join(messages.promise(ZEROED, config))
+    text = " ".join(guarantee.paragraphs(ZEROED, config))
     assert expected in text
-    assert "added or removed" not in text + messages.worst_person(ZEROED, config)
-    assert "replace" in messages.worst_person(ZEROED, config)
-    assert "added or removed" in messages.worst_person(SPENT, config)
-    assert ("several" in messages.worst_person(SPENT, config)) == (config.federation.clients > 1)
+    assert "added or removed" not in text + guarantee.worst_person(ZEROED, config)
+    assert "replace" in guarantee.worst_person(ZEROED, config)
+    assert "added or removed" in guarantee.worst_person(SPENT, config)
+    assert ("several" in guarantee.worst_person(SPENT, config)) == (config.federation.clients > 1)
 
 
 @pytest.mark.parametrize(("participants", "expected"), [(None, "no sampling"), (2, "Poisson sampling of clients")])
@@ -526,7 +526,7 @@ def test_client_level_guarantee_differs_from_sentence_level(neighbouring, accoun
         accountant=accountant,
         rdp_epsilon=2.5,
     )
-    text = " ".join(messages.promise(spent, SMALL))
+    text = " ".join(guarantee.paragraphs(spent, SMALL))
     assert expected in text
     assert "every other training sentence" not in text
     assert ("Rényi" in text) == (accountant == "pld")

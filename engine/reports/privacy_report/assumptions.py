@@ -92,6 +92,8 @@ def _of(check: NoiseCheck | None, good: bool, why: str, name: str) -> Assumption
 
 def _noise(evidence: Evidence) -> Assumption:
     name, check = "Noise of the planned size is added at every step", evidence.check
+    if check and check.failed and check.withheld:
+        return Assumption(name, Held.NOT, _failed(check))
     if check is None or not check.measurable:
         return _of(check, False, "Rounding of the weights hides the noise, so it could not be measured.", name)
     measured = (
@@ -103,6 +105,11 @@ def _noise(evidence: Evidence) -> Assumption:
         f"{check.noise_tolerance:.2g}.{_silo_text(evidence)}"
     )
     return _of(check, True, why, name)
+
+
+def _failed(check: NoiseCheck) -> str:
+    """Return the text of a failed noise check whose values are withheld."""
+    return f"The noise check failed: {' '.join(check.faults)} Its values are withheld."
 
 
 def _silo_text(evidence: Evidence) -> str:
@@ -118,6 +125,8 @@ def _silo_text(evidence: Evidence) -> str:
 def _clipping(evidence: Evidence) -> Assumption:
     check, unit = evidence.check, evidence.check.unit if evidence.check else "sentence"
     name = f"The contribution of each {unit} is bounded by the clip norm"
+    if check and check.failed and check.withheld:
+        return Assumption(name, Held.NOT, _failed(check))
     if check and check.withheld and check.looks and unit == "sentence":
         why = (
             f"Single sentences were measured at {check.looks:,} of {check.steps:,} steps; none exceeded the limit of "
@@ -143,6 +152,8 @@ def _sampling(evidence: Evidence) -> Assumption:
         name = "ε counts every message, whichever client sends it"
         return Assumption(name, Held.CLAIMED, "ε uses no amplification by subsampling.")
     name = "Each step samples independently with the same probability (Poisson sampling)"
+    if check and check.failed and check.withheld:
+        return Assumption(name, Held.NOT, _failed(check))
     if check is None or check.batch_std_planned is None:
         return _of(check, False, "The batch sizes were not compared with those of Poisson sampling.", name)
     how = _COMPARED.format(unit=check.unit) if check.sampling_compared else _FROM_THE_CODE

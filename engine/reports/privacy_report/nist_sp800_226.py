@@ -60,6 +60,13 @@ def answers(evidence: Evidence) -> list[Answer]:
     return [*_guarantee(evidence), *_algorithm(evidence), *_deployment(evidence)]
 
 
+def _accounted(accountant: str) -> str:
+    """Return which code computes ε."""
+    if accountant == "exact":
+        return "This program's own code computes ε, by the exact formula for Gaussian noise (Balle and Wang 2018)."
+    return "The library dp_accounting defines the privacy loss of a step; this program's own code composes the steps."
+
+
 def _guarantee(evidence: Evidence) -> list[Answer]:
     """Return the answers on section 2: privacy parameters and protected unit."""
     privacy, config = evidence.privacy, evidence.run.config
@@ -156,9 +163,8 @@ def _algorithm(evidence: Evidence) -> list[Answer]:
             "3",
             "Does the program use tested libraries instead of its own code?",
             Held.NOT,
-            "Only in part. The library dp_accounting defines the privacy loss of a step; this program's own code "
-            "composes the steps. The training step is its own code too. The command “crosscheck” compares its first "
-            "steps with TensorFlow Privacy.",
+            f"Only in part. {_accounted(evidence.privacy.accountant)} The training step is its own code "
+            "too. The command “crosscheck” compares its first steps with TensorFlow Privacy.",
         ),
         Answer("3.1", "Is the contribution of one record bounded as the noise requires?", clipping.held, clipping.why),
         Answer("3.2", "Is the utility of the result measured?", Held.CHECKED, f"{score}, and for each entity type."),

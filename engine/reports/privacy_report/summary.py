@@ -126,7 +126,7 @@ def _noise_text(evidence: Evidence) -> str:
     if not config.privacy.private:
         return "none: no noise is added"
     if config.privacy.noise_source == "system":
-        return "the operating system; the keys were destroyed after the run"
+        return "the operating system; the keys are destroyed when the run ends"
     return f"seed {config.seed}, which is public: this model is not protected"
 
 

@@ -83,7 +83,7 @@ def handling(evidence: Evidence) -> Section:
     held = "scores" if evidence.last.loss is None else "counts, losses, gradient norms and scores"
     items = [
         f"The stored results of this run contain {held}. Neither these results nor this report contain sentences or "
-        "names from the data.",
+        "names from the data, except the names of entity types that the corpus does not declare.",
         evidence.shown,
         "The sentences are in the corpus files. The program's data folder also holds encoded sentences, from which "
         "words can be recovered. The permissions of these files decide who can read them. SHA-256 of the data read: "
@@ -94,7 +94,10 @@ def handling(evidence: Evidence) -> Section:
     if config.federation.clients > 1:
         items.append("The clients are simulated on one machine, which has access to the sentences of all clients.")
     if config.privacy.noise_source == "system":
-        items.append("The keys of the noise and of the sampling were destroyed at the end of the run.")
+        items.append(
+            "The keys of the noise and of the sampling are destroyed when the run ends; on another machine that "
+            "crashed, when its workers start again."
+        )
     items.append(
         "This program has no information on the retention period of the raw data, the access rights to them, and the "
         "purpose of their processing."

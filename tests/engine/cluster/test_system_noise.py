@@ -153,7 +153,7 @@ class TestWorker:
         home.compute()
         home.keys.write_bytes(bytes([1]) * 32)
         evidence = report_evidence.evidence(home.runs, home.id)
-        assert "keys were destroyed" in dict(summary.label(evidence))["Source of the noise"]
+        assert "keys are destroyed" in dict(summary.label(evidence))["Source of the noise"]
         assert not home.keys.exists()
 
     def test_a_run_of_a_killed_worker_resumes_with_its_keys(self, home):

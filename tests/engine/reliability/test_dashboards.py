@@ -64,7 +64,7 @@ class Dashboard:
         """Send SIGINT, and kill processes that do not end."""
         family = [self.process]
         with contextlib.suppress(psutil.NoSuchProcess):
-            family.append(self.server)
+            family += [child for child in self.process.children() if SERVER in child.cmdline()]
             self.process.send_signal(signal.SIGINT)
         psutil.wait_procs(family, 30)
         for process in family:
