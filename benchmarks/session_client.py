@@ -1,7 +1,7 @@
 """Client of a Streamlit session without a browser: HTTP, then Streamlit's messages over a WebSocket.
 
 Like Streamlit's page, it requests the script, requests a fragment at the interval of ``AutoRerun``, reports which large
-messages it has cached, and sends the new value of a widget. It renders nothing.
+messages it has cached, opens another page, and sends the new value of a widget. It renders nothing.
 """
 
 import asyncio
@@ -31,16 +31,23 @@ class Session:
     Attributes:
         faults: Errors of the server, and exceptions on the page.
         sliders: Id and options of the present sliders by label.
+        buttons: Id and fragment of the enabled buttons by label.
+        pages: Addresses of the pages in the navigation.
+        redirect: Address to which the page sends the browser, or "".
         polls: Number of automatic requests of fragments.
         received: Number of received bytes.
     """
 
-    def __init__(self, address: str, *, patience: float = 120.0) -> None:
+    def __init__(self, address: str, *, patience: float = 120.0, cookies: httpx.Cookies | None = None) -> None:
         parts = urlsplit(address)
         self._base, self._page, self._query = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"), parts.query
         self._patience = patience
+        self.cookies = cookies or httpx.Cookies()
         self.faults: list[str] = []
         self.sliders: dict[str, tuple[str, list[str]]] = {}
+        self.buttons: dict[str, tuple[str, str]] = {}
+        self.pages: list[str] = []
+        self.redirect = ""
         self.polls = self.received = 0
         self._states: dict[str, WidgetState] = {}
         self._kept: dict[str, ForwardMsg] = {}
@@ -50,17 +57,20 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Load the first page and run its script once. Raises SessionFailed."""
-        async with httpx.AsyncClient(base_url=self._base, timeout=self._patience) as client:
+        async with httpx.AsyncClient(base_url=self._base, timeout=self._patience, cookies=self.cookies) as client:
             for path in (f"/{self._page}", "/_stcore/health", "/_stcore/host-config"):
                 if (answer := await client.get(path)).status_code != 200:
                     self.faults.append(f"{answer.status_code} {path}")
+            self.cookies = client.cookies
             cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        # The server reads the cookie of a signed-in user only with this token.
+        token = self.cookies.get("_streamlit_xsrf")
         url = self._base.replace("http", "ws", 1) + "/_stcore/stream"
         headers = {"Cookie": cookies} if cookies else {}
         self._socket: ClientConnection = await connect(
             url,
             origin=self._base,  # type: ignore[arg-type]
-            subprotocols=["streamlit"],  # type: ignore[list-item]
+            subprotocols=["streamlit", *([token] if token else [])],  # type: ignore[list-item]
             additional_headers=headers,
             max_size=None,
             open_timeout=self._patience,
@@ -94,11 +104,31 @@ class Session:
         self._states[identity] = state
         return await self._run_whole()
 
-    async def _run_whole(self) -> float:
+    async def press(self, label: str) -> float:
+        """Press a button, wait until the script or the button's fragment has ended, and return the seconds.
+
+        Raises SessionFailed, or KeyError if the page has no such button.
+        """
+        identity, fragment = self.buttons[label]
+        self._states[identity] = WidgetState(id=identity, trigger_value=True)
+        try:
+            return await self._run_whole(fragment)
+        finally:
+            del self._states[identity]
+
+    async def visit(self, page: str) -> float:
+        """Open another page of the navigation, wait until its script has ended, and return the seconds."""
+        self._page, self._query, self._script = page.strip("/"), "", ""
+        self._states.clear()
+        self.sliders.clear()
+        self.buttons.clear()
+        return await self._run_whole()
+
+    async def _run_whole(self, fragment: str = "") -> float:
         begun = time.perf_counter()
         self._ended.clear()
-        self._whole_begun = False
-        await self._ask()
+        self._whole_begun = bool(fragment)
+        await self._ask(fragment)
         ended = asyncio.create_task(self._ended.wait())
         await asyncio.wait({ended, self._reader}, timeout=self._patience, return_when="FIRST_COMPLETED")
         took = time.perf_counter() - begun
@@ -108,13 +138,13 @@ class Session:
             raise SessionFailed(f"The script of /{self._page}?{self._query}: {reason}.")
         return took
 
-    async def _ask(self, fragment: str = "") -> None:
+    async def _ask(self, fragment: str = "", *, is_poll: bool = False) -> None:
         message = BackMsg()
         rerun = message.rerun_script
         rerun.query_string, rerun.page_name, rerun.page_script_hash = self._query, self._page, self._script
         rerun.widget_states.CopyFrom(WidgetStates(widgets=self._states.values()))
         rerun.cached_message_hashes.extend(self._kept)
-        rerun.fragment_id, rerun.is_auto_rerun = fragment, bool(fragment)
+        rerun.fragment_id, rerun.is_auto_rerun = fragment, is_poll
         await self._socket.send(message.SerializeToString())
 
     async def _listen(self) -> None:
@@ -132,28 +162,39 @@ class Session:
             if not message.metadata.run.fragment_ids:
                 self._whole_begun = True
                 self._stop(*self._timers)
-        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-            self._see(message.delta.new_element)
         elif kind == "auto_rerun":
             self._repeat(message.auto_rerun.fragment_id, message.auto_rerun.interval)
         elif kind == "stop_auto_rerun":
             self._stop(*message.stop_auto_rerun.fragment_ids)
+        elif kind == "script_finished":
+            # If a poll follows immediately, the server reports the end of the poll only.
+            if message.script_finished != _INTERRUPTED and self._whole_begun:
+                self._ended.set()
+        else:
+            self._read(kind, message)
+
+    def _read(self, kind: str | None, message: ForwardMsg) -> None:
+        if kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            self._see(message.delta.new_element, message.delta.fragment_id)
+        elif kind == "navigation":
+            self.pages = [page.url_pathname for page in message.navigation.app_pages if not page.is_hidden]
+        elif kind == "auth_redirect":
+            self.redirect = message.auth_redirect.url
         elif kind == "page_info_changed":
             self._query = message.page_info_changed.query_string
         elif kind == "page_not_found":
             self.faults.append(f"page not found: /{self._page}")
         elif kind == "session_event" and message.session_event.HasField("script_compilation_exception"):
             self.faults.append(message.session_event.script_compilation_exception.message)
-        elif kind == "script_finished" and message.script_finished != _INTERRUPTED and self._whole_begun:
-            # If a poll follows immediately, the server reports the end of the poll only.
-            self._ended.set()
 
-    def _see(self, element: Any) -> None:
+    def _see(self, element: Any, fragment: str) -> None:
         kind = element.WhichOneof("type")
         if kind == "exception":
             self.faults.append(f"{element.exception.type}: {element.exception.message}")
         elif kind == "slider" and element.slider.options:
             self.sliders[element.slider.label] = (element.slider.id, list(element.slider.options))
+        elif kind == "button" and not element.button.disabled:
+            self.buttons[element.button.label] = (element.button.id, fragment)
 
     def _repeat(self, fragment: str, interval: float) -> None:
         if fragment in self._timers and self._timers[fragment][0] == interval:
@@ -166,7 +207,7 @@ class Session:
             while True:
                 await asyncio.sleep(interval)
                 self.polls += 1
-                await self._ask(fragment)
+                await self._ask(fragment, is_poll=True)
 
     def _stop(self, *fragments: str) -> None:
         for fragment in list(fragments):

@@ -51,7 +51,7 @@ WARM = 0.25
 """Share of the time in which memory still grows by data that is loaded and cached once."""
 SLIDER = "Noise multiplier σ"
 _BAD = re.compile(r"Traceback|Error|Exception|Warning", re.IGNORECASE)
-_KNOWN = re.compile(r"Port 8787 is already in use|warnings\.warn\(")
+_KNOWN = re.compile(r"AuthlibDeprecationWarning|Port 8787 is already in use|warnings\.warn\(")
 """Harmless warnings, logged if another home on this machine has workers too."""
 
 

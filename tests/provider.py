@@ -9,6 +9,7 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -27,12 +28,17 @@ PEOPLE: dict[str, dict[str, Any]] = {
 
 
 class Provider(ThreadingHTTPServer):
-    """An HTTP server on a free port of this machine; it listens inside a ``with`` block."""
+    """An HTTP server on a free port of this machine; it listens inside a ``with`` block.
+
+    Args:
+        people: Claims about each user whom it can sign in, by name.
+    """
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, people: Mapping[str, dict[str, Any]] = PEOPLE) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.people = people
         self.address = f"http://127.0.0.1:{self.server_port}"
         self.key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
         self.codes: dict[str, dict[str, Any]] = {}
@@ -80,12 +86,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts.path == "/authorize" and query.get("client_id") == CLIENT and "who" not in query:
             links = "".join(
                 f'<p><a href="/authorize?{html.escape(urlencode({**query, "who": name}))}">{html.escape(name)}</a></p>'
-                for name in PEOPLE
+                for name in self.server.people
             )
             self._send(200, f"<h1>Who are you?</h1>{links}".encode(), "text/html; charset=utf-8")
         elif parts.path == "/authorize" and query.get("client_id") == CLIENT:
             code = secrets.token_urlsafe()
-            self.server.codes[code] = {"claims": PEOPLE[query["who"]], "nonce": query.get("nonce")}
+            self.server.codes[code] = {"claims": self.server.people[query["who"]], "nonce": query.get("nonce")}
             back = urlencode({"code": code, "state": query["state"]})
             self._send(302, b"", "text/plain", Location=f"{query['redirect_uri']}?{back}")
         else:

@@ -1,0 +1,143 @@
+"""Signed-in users on all pages of one dashboard.
+
+``python -m benchmarks.mixed_load [--sessions 20 60] [--minutes N] [--json] [--save]``. One dashboard requires sign-in,
+at an identity provider on this machine. Each session is another user, who signs in, opens a random page of the
+navigation, reads for half a minute on average, and opens the next one. A fifth of the sessions stay on Explore and move
+a slider every ten seconds. A twentieth start a short run there, and watch it.
+
+The sessions are in one other process, which uses HTTP and Streamlit's messages (:mod:`benchmarks.mixed_load_client`).
+Printed are the seconds of an answer for each page and action, the server's memory for each session, its memory a minute
+and a half after all sessions have left, and all errors.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.report import finish, markdown
+from benchmarks.sessions import log_faults
+from engine.serve import SERVER
+from engine.settings import REPOSITORY
+from tests.browser.driving import answers, free_port
+from tests.provider import Provider
+
+LEFT_SECONDS = 90.0
+"""Seconds after the last session has left until memory is measured."""
+LOOK_SECONDS = 1.0
+"""Seconds between two measurements of the server's memory."""
+
+
+@contextmanager
+def dashboard(home: Path, sessions: int) -> Iterator[tuple[str, psutil.Process, Path]]:
+    """Yield the address, the server process and the log of a dashboard with sign-in for this number of users."""
+    port, log, access = free_port(), home / "server.log", home / "access.toml"
+    people = {
+        f"user {number}": {"sub": str(number), "email": f"user{number}@example.org", "email_verified": True}
+        for number in range(sessions)
+    }
+    with Provider(people) as provider, log.open("wb") as output:
+        address = f"http://localhost:{port}"
+        roles = '[people]\nadmin = ["admin@example.org"]\nrunner = ["*"]\n'
+        access.write_text(provider.secrets_file(f"{address}/oauth2callback") + roles)
+        access.chmod(0o600)
+        variables = {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true", "EPSILON_ACCESS_FILE": str(access)}
+        serve = subprocess.Popen(
+            [sys.executable, "-m", "engine.serve"],
+            cwd=REPOSITORY,
+            env=os.environ | variables,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            while not answers(f"{address}/_stcore/health"):
+                if serve.poll() is not None:
+                    raise SystemExit(log.read_text())
+                time.sleep(0.1)
+            (server,) = (child for child in psutil.Process(serve.pid).children() if SERVER in child.cmdline())
+            yield address, server, log
+        finally:
+            serve.send_signal(signal.SIGINT)
+            serve.wait(60)
+
+
+def measure(sessions: int, seconds: float, home: Path) -> tuple[dict[str, Any], dict[str, list[float]], list[str]]:
+    """Measure one number of sessions with a new dashboard.
+
+    Returns:
+        Values of the server, the seconds of the answers by page or action, and the errors.
+    """
+    command = [sys.executable, "-m", "benchmarks.mixed_load_client"]
+    with dashboard(home, sessions) as (address, server, log):
+        # One session first: what is loaded once, and kept for all, is not memory of a session.
+        for number, duration in ((1, 30.0), (sessions, seconds)):
+            before, processor, most = server.memory_info().rss, sum(server.cpu_times()[:2]), 0
+            with (home / "answers.json").open("w+") as output:
+                client = subprocess.Popen(
+                    [*command, address, "--sessions", str(number), "--seconds", str(duration)],
+                    cwd=REPOSITORY,
+                    stdout=output,
+                )
+                while client.poll() is None:
+                    most = max(most, server.memory_info().rss)
+                    time.sleep(LOOK_SECONDS)
+                output.seek(0)
+                seen = json.load(output)
+            processor = sum(server.cpu_times()[:2]) - processor
+        time.sleep(LEFT_SECONDS)
+        after = server.memory_info().rss
+        faults = [*seen["faults"], *log_faults(log, home / "cluster" / "log.txt")]
+    every = [each for times in seen["took"].values() for each in times]
+    if not every:
+        raise SystemExit("\n".join(faults))
+    values = {
+        "sessions": sessions,
+        "answers": len(every),
+        "seconds_median": round(float(np.median(every)), 2),
+        "seconds_p95": round(float(np.quantile(every, 0.95)), 2),
+        "seconds_most": round(max(every), 2),
+        "cores": round(processor / seconds, 2),
+        "megabytes_a_session": round((most - before) / sessions / 1e6, 1),
+        "megabytes_a_session_after": round((after - before) / sessions / 1e6, 1),
+        "faults": len(faults),
+    }
+    return values, seen["took"], faults
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, nargs="+", default=[60])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="save the result")
+    options = parser.parse_args()
+    rows, pages = [], []
+    for sessions in options.sessions:
+        with tempfile.TemporaryDirectory() as folder:
+            values, took, faults = measure(sessions, 60 * options.minutes, Path(folder))
+        rows.append(values)
+        for name, times in sorted(took.items()):
+            p95 = round(float(np.quantile(times, 0.95)), 2)
+            pages.append((sessions, name, len(times), round(float(np.median(times)), 2), p95))
+        for fault in sorted(set(faults))[:20]:
+            sys.stderr.write(f"{sessions} sessions: {fault}\n")
+    table = markdown(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    table += "\n\n" + markdown(("sessions", "page or action", "answers", "seconds_median", "seconds_p95"), pages)
+    values = {"minutes": options.minutes, "sizes": rows, "pages": pages}
+    finish("mixed_load", values, table, as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
