@@ -44,8 +44,9 @@ class AuditService:
         return audits.read_all(self._context.settings.published) | self._queries.only_visible(own)
 
     def save(self, audit: Audit) -> None:
-        """Save an audit in place of an earlier one. Raises StoreError."""
+        """Save an audit in place of an earlier one. Raises NotAllowed for the run of another user, and StoreError."""
         self._access.authorize("audit", audit.run_id)
+        self._access.require_owner("run", audit.run_id)
         audits.write(audit, self._context.settings.artefacts)
 
     def charge(self, config: SimulationConfig, *, unprotected: bool) -> None:
@@ -74,9 +75,11 @@ class AuditService:
             unprotected: Whether the user accepts an unprotected access to a corpus with a budget.
 
         Raises:
+            RunNotFound: The run belongs to another user.
             InvalidConfig: The run is not done, or no attack applies to its configuration.
             BudgetExceeded: The corpus has a budget, and the user does not accept that.
         """
+        self._queries.require_visible(run.run_id)
         if run.status.state != RunState.DONE or run.kind != RunKind.RUN:
             raise InvalidConfig(f"run={run.run_id} is {run.status.state}: only a finished run can be audited")
         applicability.usual(run.config)

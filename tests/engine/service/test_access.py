@@ -17,14 +17,16 @@ from engine.access.roles import User
 from engine.cluster import supervisor
 from engine.config import JOIN, SimulationConfig, with_noise
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
-from engine.records import RunState
+from engine.records import Run, RunState
 from engine.reports.privacy_report.assumptions import others_text
 from engine.service import Application, access_service, audit_service, budget_service, corpus_import, report_evidence
 from engine.service.reproducibility import repeat_id
-from engine.store import paths
+from engine.settings import REPOSITORY
+from engine.store import audits, paths
 from engine.training.model import Model
 from tests.engine.access.test_roles import text
 from tests.engine.factories import SMALL, provenance, record
+from tests.engine.store.test_audits import AUDIT
 
 COLUMNS = b"# entity types: LOC PER\n" + b"".join(
     b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20)
@@ -153,6 +155,218 @@ def test_viewer_cannot_change_anything(name, app, of):
     assert [info.name for info in of("vera").corpora.all() if info.where == "your files"] == [corpus]
     assert app.access.audit_log()[0].person == "vera"
     assert app.access.audit_log()[0].refused
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What a method is asked about.
+
+    Attributes:
+        run: Identity of a run on the corpus.
+        corpus: Name of an uploaded corpus.
+        whole: The run.
+        public: A run on a public corpus.
+    """
+
+    run: str
+    corpus: str
+    whole: Run
+    public: Run
+
+    @property
+    def on_corpus(self) -> SimulationConfig:
+        return replace(SMALL, corpus=self.corpus, data_fraction=1.0)
+
+
+ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
+    "access.audit_log": [lambda app, of: app.access.audit_log()],
+    "access.require_owner": [
+        lambda app, of: app.access.require_owner("run", of.run),
+        lambda app, of: app.access.require_owner("corpus", of.corpus),
+    ],
+    "access.share": [
+        lambda app, of: app.access.share("run", of.run, shared=True),
+        lambda app, of: app.access.share("corpus", of.corpus, shared=True),
+    ],
+    "access.shared": [lambda app, of: (app.access.shared("run"), app.access.shared("corpus"))],
+    "audits.all": [lambda app, of: app.audits.all().keys()],
+    "audits.charge": [lambda app, of: app.audits.charge(of.on_corpus, unprotected=True)],
+    "audits.save": [lambda app, of: app.audits.save(replace(AUDIT, run_id=of.run, machine="an attacker"))],
+    "audits.seconds": [lambda app, of: app.audits.seconds(of.on_corpus)],
+    "audits.status": [lambda app, of: app.audits.status(of.run)],
+    "audits.submit": [
+        lambda app, of: app.audits.submit(of.whole, unprotected=True),
+        lambda app, of: app.audits.submit(of.public, unprotected=True),
+    ],
+    "budgets.charge_requests": [
+        lambda app, of: app.budgets.charge_requests(of.run, of.run, of.on_corpus, app.previews.plan(of.on_corpus))
+    ],
+    "budgets.preview": [lambda app, of: app.budgets.preview(of.on_corpus)],
+    "budgets.set_total": [lambda app, of: app.budgets.set_total(of.corpus, 1.0)],
+    "budgets.state": [lambda app, of: app.budgets.state(of.corpus)],
+    "budgets.unprotected_accesses": [
+        lambda app, of: app.budgets.unprotected_accesses(of.run, of.on_corpus, "x", unprotected=True)
+    ],
+    "corpora.all": [lambda app, of: app.corpora.all()],
+    "corpora.delete": [lambda app, of: app.corpora.delete(of.corpus)],
+    "corpora.overlap": [lambda app, of: app.corpora.overlap(of.corpus)],
+    "corpora.own": [lambda app, of: app.corpora.own()],
+    "corpora.rename": [lambda app, of: app.corpora.rename(of.corpus, "mine")],
+    "corpora.shared_sentences": [lambda app, of: app.corpora.shared_sentences(of.corpus)],
+    "corpora.statistics": [lambda app, of: app.corpora.statistics(of.corpus)],
+    "corpora.train_sentences": [lambda app, of: app.corpora.train_sentences(of.corpus)],
+    "corpora.training_sentences": [lambda app, of: app.corpora.training_sentences(of.corpus, [0])],
+    "models.delete": [lambda app, of: app.models.delete([of.run]), lambda app, of: app.models.delete()],
+    "models.exists": [lambda app, of: app.models.exists(of.run)],
+    "models.load": [lambda app, of: app.models.load(of.run)],
+    "models.sizes": [lambda app, of: app.models.sizes()],
+    "previews.holdings": [lambda app, of: app.previews.holdings(of.on_corpus)],
+    "previews.longest_document": [lambda app, of: app.previews.longest_document(of.corpus)],
+    "previews.noise_multiplier_for": [lambda app, of: app.previews.noise_multiplier_for(of.on_corpus, 1.0)],
+    "previews.person_epsilon": [lambda app, of: app.previews.person_epsilon(of.on_corpus, 2)],
+    "previews.plan": [lambda app, of: app.previews.plan(of.on_corpus)],
+    "previews.preview": [lambda app, of: app.previews.preview(of.on_corpus)],
+    "previews.scenario": [lambda app, of: app.previews.scenario(of.run)],
+    "queries.corpus": [lambda app, of: app.queries.corpus(of.on_corpus).checksum],
+    "queries.find": [lambda app, of: app.queries.find(of.on_corpus), lambda app, of: app.queries.find(of.whole.config)],
+    "queries.get": [lambda app, of: app.queries.get(of.run)],
+    "queries.has_active": [lambda app, of: app.queries.has_active()],
+    "queries.identity": [lambda app, of: app.queries.identity(of.on_corpus)],
+    "queries.only_visible": [lambda app, of: app.queries.only_visible({of.run: 1})],
+    "queries.overlap": [lambda app, of: app.queries.overlap(of.on_corpus)],
+    "queries.overview": [lambda app, of: app.queries.overview(repeats=True)],
+    "queries.problems": [lambda app, of: app.queries.problems()],
+    "queries.recent": [lambda app, of: app.queries.recent()],
+    "queries.refresh": [lambda app, of: app.queries.refresh(of.whole)],
+    "queries.repeated": [lambda app, of: app.queries.repeated([of.whole])],
+    "queries.require_visible": [lambda app, of: app.queries.require_visible(of.run)],
+    "queries.rounds": [lambda app, of: app.queries.rounds(of.run)],
+    "queries.runs_by_noise": [lambda app, of: app.queries.runs_by_noise(of.whole.config)],
+    "queries.runs_of": [lambda app, of: app.queries.runs_of(), lambda app, of: app.queries.runs_of(of.corpus)],
+    "queries.seeds": [lambda app, of: app.queries.seeds(of.whole.config)],
+    "queries.status": [lambda app, of: app.queries.status(of.run)],
+    "queries.visible": [lambda app, of: app.queries.visible([of.run])],
+    "runs.cancel": [lambda app, of: app.runs.cancel(of.run)],
+    "runs.delete": [lambda app, of: app.runs.delete(of.run)],
+    "runs.publish": [lambda app, of: app.runs.publish(of.run, model=True)],
+    "runs.resubmit": [lambda app, of: app.runs.resubmit(of.on_corpus, unprotected=True)],
+    "runs.submit": [lambda app, of: app.runs.submit(of.on_corpus, unprotected=True)],
+    "runs.submit_all": [lambda app, of: app.runs.submit_all([of.on_corpus], again=True, unprotected=True)],
+    "runs.submit_audit": [
+        lambda app, of: app.runs.submit_audit(audit_service.audit_id(of.run), of.whole, None, unprotected=True)
+    ],
+    "runs.write_note": [lambda app, of: app.runs.write_note(of.run, "an attacker")],
+    "tagging.available_models": [lambda app, of: app.tagging.available_models()],
+    "tagging.tag": [lambda app, of: app.tagging.tag("Rosa lives in Ulm.", [of.run])],
+}
+"""How each method could reach the run or the corpus of another user."""
+HARMLESS = {
+    "access.authorize": "checks only the role of the user",
+    "access.has_signed_out": "about the user",
+    "access.note_sign_in": "about the user",
+    "access.note_sign_out": "about the user",
+    "budgets.affordable_runs": "computes with the state that is given",
+    "budgets.check": "checks the requests that are given",
+    "budgets.exists": "whether there is any budget",
+    "corpora.add": "saves a new corpus: TestCorpora::test_equal_titles_get_distinct_names",
+    "corpora.download": "public corpora",
+    "corpora.inspect": "reads the file that is given",
+    "corpora.language_models": "of the installation",
+    "corpora.vectors": "of the installation",
+    "queries.count": "a number, of the visible runs",
+    "queries.forget": "drops cached values",
+    "queries.measurements": "published",
+    "queries.published": "published",
+    "queries.published_runs": "published",
+    "queries.studies": "published, for all but the operator and admins",
+    "runs.resume": "starts workers",
+}
+"""Methods without a run or corpus, with the reason."""
+INTERNAL = {"budgets.charge", "models.remove", "queries.runs_of_all_users"}
+"""Methods of other services and of the command line, which no page may call."""
+
+
+def test_every_service_method_is_attacked_or_harmless(app):
+    public = {name for service in READS for name in _methods(app, service)}
+    assert public == ATTACKS.keys() | HARMLESS.keys() | INTERNAL
+    assert len(public) == len(ATTACKS) + len(HARMLESS) + len(INTERNAL)
+
+
+def test_pages_call_no_internal_method():
+    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "pages").rglob("*.py")]
+    assert len(texts) > 50
+    for name in INTERNAL:
+        assert not [text for text in texts if f"app.{name}(" in text], name
+
+
+def _methods(app: Application, service: str) -> list[str]:
+    members = inspect.getmembers(type(getattr(app, service)))
+    return [f"{service}.{name}" for name, _ in members if not name.startswith("_")]
+
+
+def _answer(attack: Callable[[Application, Subjects], object], app: Application, subjects: Subjects) -> str:
+    """Return the answer to an attack, in which the subjects have no names of their own."""
+    try:
+        found = repr(attack(app, subjects))
+    except (CorpusError, NotAllowed, RunNotFound, InvalidConfig) as error:
+        found = f"{type(error).__name__}: {error}"
+    for name, word in (
+        (subjects.run, "RUN"),
+        (subjects.public.run_id, "PUBLIC"),
+        (subjects.corpus, "CORPUS"),
+        (audit_service.audit_id(subjects.run), "AUDIT"),
+    ):
+        found = found.replace(name, word)
+    return found
+
+
+@pytest.fixture
+def hers(app, of) -> Subjects:
+    """Return a run and a corpus of rita, with a note, a model, an audit and a budget."""
+    rita = of("rita")
+    corpus = upload(rita)
+    run = done(rita, replace(SMALL, corpus=corpus, data_fraction=1.0))
+    rita.runs.write_note(run, "hers")
+    audits.write(replace(AUDIT, run_id=run), app.settings.artefacts)
+    rita.budgets.set_total(corpus, 1000.0)
+    return Subjects(run, corpus, rita.queries.get(run), rita.queries.get(done(rita)))
+
+
+def _state(app: Application, hers: Subjects) -> list[object]:
+    """Return all that an attack could change."""
+    return [
+        app.queries.overview(repeats=True),
+        app.corpora.statistics(hers.corpus),
+        app.budgets.state(hers.corpus).totals,
+        app.budgets.state(hers.corpus).looks,
+        app.audits.all()[hers.run],
+        app.models.sizes(),
+        app.access.shared("run"),
+        app.access.shared("corpus"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["vera", "rudi"])
+def test_other_users_things_are_answered_as_if_they_did_not_exist(name, app, of, hers):
+    """A viewer and a runner get for each method the answer that they get for names that nobody has."""
+    other, before = of(name), _state(app, hers)
+    without = replace(hers.whole, run_id="0" * 16, config=replace(CONFIG, corpus="my-nobody"))
+    nobody = Subjects("0" * 16, "my-nobody", without, replace(hers.public, run_id="1" * 16))
+    for method, attacks in ATTACKS.items():
+        for number, attack in enumerate(attacks):
+            told, expected = _answer(attack, other, hers), _answer(attack, other, nobody)
+            assert told == expected, f"{method}, {number}"
+    assert _state(app, hers) == before
+    assert any(entry.refused for entry in app.access.audit_log() if entry.person == name)
+
+
+def test_admins_and_owners_reach_them(of, hers):
+    """The attacks fail for their user, not for their arguments."""
+    for name in ("ada", "rita"):
+        assert of(name).queries.get(hers.run).run_id == hers.run
+        for method in ("previews.plan", "corpora.statistics", "queries.status", "budgets.state", "models.sizes"):
+            for attack in ATTACKS[method]:
+                assert "Error" not in _answer(attack, of(name), hers), method
 
 
 def test_lost_role_is_effective_at_once(app, of):
