@@ -56,11 +56,12 @@ GROUPS = {
     ],
 }
 if person:
-    GROUPS["Account"] = [_page("account", person.name, ":material/account_circle:")]
+    GROUPS["Account"] = [_page("account", address.plain(person.name), ":material/account_circle:")]
 with script_scheduler.turn(poll=False):
     page = st.navigation(GROUPS, position="top")
-    st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
-    theme.apply(page.title, group=next(index for index, pages in enumerate(GROUPS.values()) if page in pages))
+    title = person.name if person and page.url_path == "account" else page.title
+    st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{title} · Epsilon Explorer")
+    theme.apply(title, group=next(index for index, pages in enumerate(GROUPS.values()) if page in pages))
     glossary_tooltips.mount()
     setup_status.show()
     old_links.apply()

@@ -1,12 +1,18 @@
 """Tables as CSV in which a spreadsheet program executes no cell."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """First characters of a cell that spreadsheet programs read as a formula (OWASP, *CSV injection*)."""
+_WITHIN = re.compile(r"(?<=[^\s;])([;\t\r\n][\s;]*)(?=[=+\-@＝＋－＠])")
+"""Where a cell may end although it is quoted.
+
+Programs that separate cells by semicolons or tabs, as in many countries, take a quotation mark within a line for text.
+"""
 
 
 def neutral(value: Any) -> Any:
@@ -14,12 +20,15 @@ def neutral(value: Any) -> Any:
 
     Numbers stay as they are, also as text, and so does every other value.
     """
-    if not isinstance(value, str) or not value.lstrip(" \n").startswith(_STARTS):
+    if not isinstance(value, str):
         return value
+    text = _WITHIN.sub(r"\1'", value)
+    if not value.lstrip(" \n;\ufeff").startswith(_STARTS):
+        return text
     try:
         float(value)
     except ValueError:
-        return f"'{value}"
+        return f"'{text}"
     return value
 
 

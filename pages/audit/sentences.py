@@ -4,6 +4,7 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.records import MembershipAudit
+from engine.reports.csv_export import neutral
 from engine.service import Application
 from pages.shared import address, tables
 
@@ -17,7 +18,7 @@ def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
         st.caption(f"Text not available: {address.plain(str(error))}")
     tables.show(
         [
-            {"sentence": number, "distance, sd": distance, "text": texts.get(number, "")}
+            {"sentence": number, "distance, sd": distance, "text": neutral(texts.get(number, ""))}
             for number, distance in audit.at_risk
         ],
         {

@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from engine.privacy.budget import BudgetState
 from pages.shared import palette
-from pages.shared.charts import plain_layout
+from pages.shared.charts import literal, plain_layout
 
 
 def bar(now: BudgetState, key: str) -> go.Figure:
@@ -23,7 +23,7 @@ def bar(now: BudgetState, key: str) -> go.Figure:
                 "pattern": {"shape": "/" if pending else ""},
                 "line": {"width": 1, "color": "white"},
             },
-            hovertext=f"{what}: {share:.1%}" + (", running" if pending else ""),
+            hovertext=f"{literal(what)}: {share:.1%}" + (", running" if pending else ""),
             hoverinfo="text",
         )
     figure.add_bar(

@@ -23,7 +23,7 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     axis = EpsilonAxis([step.x for steps in curves for step in steps])
     figure = go.Figure()
     for number, (group, steps) in enumerate(zip(groups, curves, strict=True)):
-        name = titles.setting(group.config)
+        name = charts.literal(titles.setting(group.config))
         positions = [axis.position(step.x, step.progress) if along == "epsilon" else step.x for step in steps]
         figure.add_trace(_line(number, name, positions, steps, ALONG[along]))
     if along == "epsilon":

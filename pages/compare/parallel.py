@@ -11,6 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.records import RoundRecord
+from engine.reports.csv_export import neutral
 from engine.reports.numbers import epsilon_text
 from engine.service import Overview
 from pages.shared import address, charts, metrics, palette, titles
@@ -145,7 +146,7 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]], most: int | None = None) 
         config = overview.run.config
         table.append(
             {
-                "corpus": titles.corpus(config.corpus),
+                "corpus": neutral(titles.corpus(config.corpus)),
                 "model": titles.TAGGERS.get(config.tagger.name, config.tagger.name),
                 "σ": config.privacy.noise_multiplier,
                 "clients": config.federation.clients,

@@ -83,7 +83,10 @@ def _over_steps(
     steps = [record.step for record in run.records]
     facts = [f"step {record.step:,}, ε = {epsilon_text(record.privacy.epsilon)}" for record in run.records]
     figure = go.Figure(
-        [_line(number, name, steps, values, "%{text}", facts) for number, (name, values) in enumerate(series.items())]
+        [
+            _line(number, charts.literal(name), steps, values, "%{text}", facts)
+            for number, (name, values) in enumerate(series.items())
+        ]
     )
     _laid_out(figure, "optimiser steps", title, key)
     figure.update_layout(showlegend=legend, margin_t=64 if legend else 36)

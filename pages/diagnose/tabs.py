@@ -123,7 +123,7 @@ def any_run(app: Application, asked: str | None) -> None:
         st.caption("No run is finished yet. Start one on the page Explore.")
         return
     st.markdown(f"#### {address.plain(diagnose.verdict(run))}")
-    st.caption(messages.origin(run))
+    st.caption(address.plain(messages.origin(run)))
     if not run.records:
         return
     columns = st.columns(2)

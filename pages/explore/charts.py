@@ -11,7 +11,7 @@ from engine.reports.numbers import epsilon_text
 from engine.service import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore
 from pages.shared import palette, titles
-from pages.shared.charts import plain_layout
+from pages.shared.charts import literal, plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
 
@@ -190,7 +190,7 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
 
 def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
     """Draw F1 of each entity type as bars; a line marks the run without noise."""
-    names = [f"{score.name} ({score.names:,})" for score in types]
+    names = [f"{literal(score.name)} ({score.names:,})" for score in types]
     figure = go.Figure(
         go.Bar(
             y=names,
@@ -235,7 +235,7 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
 
 def holdings(found: Holdings, *, key: str) -> go.Figure:
     """Draw the number of entities of each type that each client holds, as stacked bars."""
-    clients = [int(name) if name.isdigit() else titles.corpus(name) for name in found.clients]
+    clients = [int(name) if name.isdigit() else literal(titles.corpus(name)) for name in found.clients]
     facts = list(zip(found.sentences, found.tokens, strict=True))
     figure = go.Figure(
         [
@@ -251,7 +251,7 @@ def holdings(found: Holdings, *, key: str) -> go.Figure:
                 hovertemplate=f"client %{{x}}: %{{y:,}} {name}<br>%{{customdata[0]:,}} sentences, "
                 "%{customdata[1]:,} tokens<extra></extra>",
             )
-            for number, name in enumerate(found.types)
+            for number, name in enumerate(map(literal, found.types))
         ]
     )
     figure.update_layout(

@@ -227,7 +227,7 @@ def _action(
                 query_params={"run": run.run_id},
             )
             rerun = run.outdated and st.button("Rerun with current engine", icon=":material/replay:", key="renew")
-            st.caption(origin(run), width="stretch")
+            st.caption(address.plain(origin(run)), width="stretch")
         if rerun:
             _submit(app, config)
         return
@@ -239,7 +239,7 @@ def _action(
         _more(app, config)
         return
     label = "Run" if run is None else "Continue" if run.status.state == RunState.CANCELLED else "Retry"
-    estimate = messages.estimate(preview.estimate) if preview.estimate else ""
+    estimate = address.plain(messages.estimate(preview.estimate)) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             label,
@@ -281,7 +281,7 @@ def _submit(app: Application, config: SimulationConfig, *, unprotected: bool = F
 def _progress(app: Application, run: Run) -> None:
     status = run.status
     left = messages.time_left(run)
-    text = f"{status.stage or 'queued'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
+    text = f"{address.plain(status.stage or 'queued')} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
         final = "A cancelled run cannot continue: its noise keys are destroyed."

@@ -3,6 +3,7 @@
 from typing import Any
 
 from engine.records import NoiseCheck, RoundRecord
+from engine.reports.csv_export import neutral
 from engine.reports.numbers import epsilon_text
 from pages.shared import metrics, titles
 
@@ -12,14 +13,14 @@ def rows(latest: RoundRecord) -> list[dict[str, Any]]:
     part = "test" if latest.test else "validation"
     return [
         {
-            "Client": titles.corpus(platform.name),
+            "Client": neutral(titles.corpus(platform.name)),
             f"F1, {part} set": round(scores.f1, 3),
             metrics.INTERVAL: metrics.interval(scores),
             "Precision": round(scores.precision, 3),
             "Recall": round(scores.recall, 3),
             "ε": epsilon_text(platform.privacy.epsilon),
             "Noise check": _check_result(platform.noise_check),
-            "Entity types": ", ".join(sorted(scores.strict)),
+            "Entity types": neutral(", ".join(sorted(scores.strict))),
         }
         for platform in latest.platforms
         for scores in [platform.test or platform.scores]

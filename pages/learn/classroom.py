@@ -51,7 +51,7 @@ def share(polls: bool) -> None:
     link = f"{st.context.url or ''}?{urlencode(fields)}"
     if on_this_machine(link):
         advice = "" if polls else " To collect guesses from phones, start the dashboard with EPSILON_POLL_ADDRESS=8600."
-        st.caption(f"This page's link opens on this machine only: {address.plain(link)}.{advice}")
+        st.caption(f"This page's link opens on this machine only: <{link}>.{advice}")
     else:
         show_qr_code(link)
 
@@ -59,7 +59,7 @@ def share(polls: bool) -> None:
 def show_qr_code(link: str) -> None:
     """Show a link for phones as a QR code and as text."""
     st.html(qr.image(link))
-    st.markdown(f"**{address.plain(link)}**")
+    st.markdown(f"**<{link}>**")
 
 
 def on_this_machine(link: str) -> bool:

@@ -152,7 +152,7 @@ def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
         ):
             _submit(app, chosen, unprotected=unprotected)
         for run in active:
-            text = f"{'federated' if run.config == both[0] else 'alone'}: {run.status.stage or 'queued'}"
+            text = f"{'federated' if run.config == both[0] else 'alone'}: {address.plain(run.status.stage or 'queued')}"
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
         if active and st.button("Cancel runs", icon=":material/stop:"):
             submitting.cancel(app, *(run.run_id for run in active))

@@ -62,7 +62,7 @@ def score_chart(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]
         legend={"orientation": "v", "y": -0.2, "yanchor": "top", "x": 0},
         xaxis=axis.layout(),
         yaxis={
-            "title": {"text": f"{measure_text(measure)}, test set"},
+            "title": {"text": f"{charts.literal(measure_text(measure))}, test set"},
             "range": [-0.03, 1.03],
             "gridcolor": palette.GRID,
             "zeroline": False,
@@ -80,7 +80,7 @@ def _settings(settings: Sequence[Setting], measure: Measure, axis: EpsilonAxis) 
         marker={"symbol": "circle-open", "size": 7, "color": palette.QUIET},
         text=[
             f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
-            f"ε = {epsilon_text(setting.epsilon)}, {measure_text(measure)} {scores.text}, seeds: {scores.number}"
+            f"ε = {epsilon_text(setting.epsilon)}, {charts.literal(measure_text(measure))} {scores.text}, seeds: {scores.number}"
             for setting, scores in zip(settings, spreads, strict=True)
         ],
         customdata=[address.link(setting.config) for setting in settings],

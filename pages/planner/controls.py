@@ -8,6 +8,7 @@ from engine.experiments.planner.evidence import Done, deltas, kinds
 from engine.experiments.planner.targets import ALL, SCORES, USUAL_DELTA, Measure, Target, Threshold
 from engine.reports.numbers import delta_text
 from engine.reports.planner import measure_text
+from pages.shared import address
 
 _ANY = "any number"
 _SEEN = "planner_seen"
@@ -68,7 +69,7 @@ def _scores(kind: str) -> list[Threshold]:
     with st.container(horizontal=True):
         entered = {
             score: st.number_input(
-                f"Minimum {measure_text(Measure(score, kind))}",
+                f"Minimum {address.plain(measure_text(Measure(score, kind)))}",
                 min_value=0.01,
                 max_value=1.0,
                 value=None,

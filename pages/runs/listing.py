@@ -63,7 +63,7 @@ def row(overview: Overview, me: str | None = None) -> dict[str, Any]:
     return {
         "state": SIGNS[run.status.state] + (", audit" if run.kind == RunKind.AUDIT else ""),
         "run": address.link(config),
-        "corpus": titles.corpus(config.corpus),
+        "corpus": neutral(titles.corpus(config.corpus)),
         "model": titles.TAGGERS.get(config.tagger.name, config.tagger.name),
         "σ": config.privacy.noise_multiplier,
         "clients": config.federation.clients,
@@ -83,7 +83,7 @@ def row(overview: Overview, me: str | None = None) -> dict[str, Any]:
         "seconds": _seconds(run, last),
         "submitted": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "source": _source(run, me),
-        "note": neutral(overview.note) or run.status.error or (overview.comparison.text if overview.comparison else ""),
+        "note": neutral(overview.note or run.status.error) or (overview.comparison.text if overview.comparison else ""),
         "id": run.run_id,
     }
 

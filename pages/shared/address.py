@@ -14,6 +14,7 @@ from engine.config import FLAT, PARAMETERS, PrivacyConfig, SimulationConfig
 from engine.corpus.files import corpus_names
 from engine.errors import InvalidConfig
 from engine.records import Run
+from engine.visible_text import visible
 
 _ALWAYS = ("corpus", "tagger", "noise_multiplier", "data_fraction")
 """Fields that every link has."""
@@ -24,6 +25,20 @@ _FIRST = ("noise_multiplier", "features", "tagger")
 taggers need certain features, and only some have dropout."""
 _QUOTED = 40
 """Number of characters of an invalid value that a message quotes."""
+
+_JOINER = "\u2060"
+"""Word joiner: invisible, and no part of what Streamlit replaces."""
+_REPLACED = re.compile(
+    r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)"  # addresses, which need no brackets
+    r"|(?<=:)(?=material/|[\w+-]+:)"  # icons and emoji
+    r"|(?<!\S)(?=(?:<->|->|<-|--|>=|<=|~=)(?!\S))",  # arrows and other signs
+    re.IGNORECASE,
+)
+"""Where a joiner prevents that Streamlit replaces text (``StreamlitMarkdown``; GitHub Flavored Markdown, autolinks)."""
+_SPACES = re.compile(r"[ \t\n]+")
+"""Spaces and line ends, which could begin a paragraph or code; no-break spaces stay."""
+_LIST = re.compile(r"^(\d+)([.)])")
+"""A number that would begin a list."""
 
 
 def write(config: SimulationConfig) -> dict[str, str]:
@@ -96,5 +111,9 @@ def _sentence(error: InvalidConfig) -> str:
 
 
 def plain(text: str) -> str:
-    """Escape Markdown, so that text from a link or a file name adds no links, images or formulas."""
-    return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:&-])", r"\\\1", text)
+    """Return Markdown that displays text from outside literally, in one paragraph.
+
+    It adds no links, pictures, formulas or icons, and does not change the direction of other text.
+    """
+    joined = _REPLACED.sub(_JOINER, visible(_SPACES.sub(" ", text).strip(" ")))
+    return _LIST.sub(r"\1\\\2", re.sub(r"([\\`*_{}\[\]()#+!|<>~$:&-])", r"\\\1", joined))

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from engine.visible_text import visible
 from pages.shared import palette
 
 CONFIG = {
@@ -25,6 +26,14 @@ def plain_layout(key: str, *, height: int) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
     }
+
+
+def literal(text: str) -> str:
+    """Return text from outside as Plotly displays it literally, in titles, names, ticks and hover texts.
+
+    Plotly reads tags such as <b> and <a>, entities, and in hover templates %{…}.
+    """
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%", "&#37;")
 
 
 def log_ticks(low: float, high: float) -> list[float]:

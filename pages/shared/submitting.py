@@ -37,7 +37,7 @@ def accept_unprotected(corpora: Collection[str], *, key: str) -> bool:
     """
     if not corpora:
         return False
-    names = ", ".join(map(titles.corpus, dict.fromkeys(corpora)))
+    names = address.plain(", ".join(map(titles.corpus, dict.fromkeys(corpora))))
     return st.checkbox(
         f"Start without privacy guarantee: the privacy budget of {names} no longer holds afterwards", key=key
     )

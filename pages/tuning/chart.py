@@ -117,7 +117,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
 
 def _f1_axis(study: Study) -> dict[str, Any]:
     """Return the layout of the F1 axis."""
-    title = f"F1, validation set of {titles.corpus(study.development)}"
+    title = f"F1, validation set of {charts.literal(titles.corpus(study.development))}"
     return {"title": {"text": title}, "gridcolor": palette.GRID, "zeroline": False}
 
 

@@ -1,8 +1,9 @@
 """A document as HTML: one file without scripts or external resources, with every text escaped."""
 
-from html import escape
+import html
 
 from engine.reports.document.model import Block, Code, Document, Facts, Paragraph, Points, Section, Table
+from engine.visible_text import visible
 
 STYLE = """
 .report { line-height: 1.5; overflow-wrap: break-word; }
@@ -113,3 +114,8 @@ def _table(block: Table) -> str:
         f"<table><caption>{escape(block.title)}</caption>\n<thead><tr>{heads}</tr></thead>\n"
         f"<tbody>\n{''.join(rows)}</tbody></table>\n"
     )
+
+
+def escape(text: str) -> str:
+    """Return a text as HTML that shows it unchanged, except for invisible controls."""
+    return html.escape(visible(text))

@@ -3,6 +3,7 @@
 import re
 
 from engine.reports.document.model import Block, Code, Document, Facts, Paragraph, Points, Section, Table
+from engine.visible_text import visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&-])")
 
@@ -23,7 +24,7 @@ def render(document: Document) -> str:
 def plain(text: str) -> str:
     """Escape a text so that Markdown shows it unchanged, on one line."""
     # A digit before a full stop at the start would begin a list.
-    return re.sub(r"^(\d+)\.", r"\1\\.", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
+    return re.sub(r"^(\d+)\.", r"\1\\.", _SPECIAL.sub(r"\\\1", visible(" ".join(text.split()))))
 
 
 def _section(section: Section) -> list[str]:
