@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.output import Json, write
+from engine.cli.output import Json, say, write
 from engine.cluster import remote_workers
 from engine.settings import Settings
 
@@ -20,7 +20,7 @@ cluster_app = typer.Typer(help="Run workers on other machines; see docs/deploy.m
 def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist.")]) -> None:
     """Create the key of a new cluster. Each machine needs a copy with mode 600."""
     remote_workers.make_key(file)
-    typer.echo(f"{file} is the key. Anyone with this key can execute code on every worker.")
+    say(f"{file} is the key. Anyone with this key can execute code on every worker.")
 
 
 @cluster_app.command()
@@ -79,7 +79,7 @@ def show(as_json: Json = False) -> None:
 
 
 def _print(message: str) -> None:
-    typer.echo(message, err=True)
+    say(message, err=True)
 
 
 def _run_until_signal(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -24,7 +24,7 @@ from engine.cli.corpora import corpora_list, statistics_text, upload
 from engine.cli.epsilon import epsilon
 from engine.cli.export import export
 from engine.cli.options import configured
-from engine.cli.output import Json, Unprotected, progress_bar, sentence, write
+from engine.cli.output import Json, Unprotected, progress_bar, say, sentence, write
 from engine.cli.preflight import charge_budget, charge_crosscheck, refuse_budgets, warn_of_corpus
 from engine.cli.recommend import recommend
 from engine.cli.report import report
@@ -82,7 +82,7 @@ RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as 
 
 def _print_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"Epsilon Explorer {VERSION}; its engine is {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without.")
+        say(f"Epsilon Explorer {VERSION}; its engine is {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without.")
         raise typer.Exit
 
 
@@ -111,11 +111,11 @@ def train(config: SimulationConfig, unprotected: Unprotected = False, as_json: J
     charge_budget(config, unprotected=unprotected)
     with progress_bar(quiet=as_json) as on_progress:
         for record in simulate(config, Settings.from_environment(), on_stage=on_progress):
-            typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
+            say(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
     if not as_json and record.test:
         lines = ["", "Test scores", score_table(record.test), *platform_lines(record), *privacy_lines(record)]
-        typer.echo("\n".join(lines))
+        say("\n".join(lines))
 
 
 @app.command()
@@ -204,7 +204,7 @@ def replicate_paper(
         configs = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
         statuses = service.runs.submit_all(configs, again=submit_reruns, batch=True, unprotected=unprotected)
         unfinished = sum(not status.state.final for status in statuses)
-        typer.echo(f"{unfinished:,} runs are queued or running.", err=True)
+        say(f"{unfinished:,} runs are queued or running.", err=True)
     result = replicate.measure(paper, cells, service.queries.find, seeds)
     text = reproducibility.summary(service.queries.repeated({run.run_id: run for run in result.runs}.values()).values())
     write(as_json, {"cells": result.fields}, "\n\n".join(filter(None, [result.text, text])))
@@ -236,14 +236,14 @@ def tune(
     refuse_budgets(corpus, development)
     study = tuning.existing_trials(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
     if warning := tuning.optimism_bias(study, settings):
-        typer.echo(warning, err=True)
+        say(warning, err=True)
     with progress_bar(quiet=as_json) as on_progress:
         for extended in tuning.search(study, trials, settings, on_progress):
             study = extended
             if not as_json:
-                typer.echo(trial_line(study.trials[-1]))
+                say(trial_line(study.trials[-1]))
     if len(study.trials) < trials:
-        typer.echo(f"Ended after {len(study.trials):,} trials: the next one exceeds the total.", err=True)
+        say(f"Ended after {len(study.trials):,} trials: the next one exceeds the total.", err=True)
     study = tuning.released(study, seeds, settings)
     service = Application(settings)
     configs = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
@@ -257,7 +257,7 @@ def tune(
     outcome = study_outcome(study, [run for run in ended if run.final])
     write(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if failed := [run for run in ended if not run.final]:
-        typer.echo(f"{len(failed):,} runs of the best settings failed: {failed[0].status.error}", err=True)
+        say(f"{len(failed):,} runs of the best settings failed: {failed[0].status.error}", err=True)
         raise typer.Exit(1)
 
 
@@ -339,7 +339,7 @@ def corpora(
 def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` lists as downloadable.")]) -> None:
     """Download a public corpus and verify its checksum."""
     Application.from_environment().corpora.download(name)
-    typer.echo(f"{name} is available.")
+    say(f"{name} is available.")
 
 
 app.command()(upload)
@@ -376,10 +376,10 @@ def main() -> int:
         # Typer catches its own Exit and Ctrl-C, and returns their codes; a command that ends by itself returns None.
         code = int(app(standalone_mode=False) or 0)
     except typer.TyperException as error:  # an option or argument that cannot be read
-        typer.echo(sentence(error, sys.argv[1:]), err=True)
+        say(sentence(error, sys.argv[1:]), err=True)
         return 2
     except EpsilonError as error:
-        typer.echo(str(error), err=True)
+        say(str(error), err=True)
         return 2 if isinstance(error, _BAD_INPUT) else 1
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
@@ -388,5 +388,5 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if code == _INTERRUPTED:
-        typer.echo("Stopped.", err=True)
+        say("Stopped.", err=True)
     return code

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.visible_text import visible, visible_json
+
 Unprotected = Annotated[
     bool,
     typer.Option(
@@ -27,7 +29,12 @@ def write(as_json: bool, fields: Any, text: str) -> None:
         fields: Values that JSON supports.
         text: The same information for readers.
     """
-    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
+    say(visible_json(json.dumps(fields, ensure_ascii=False)) if as_json else text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text, on standard error if ``err``; controls in it have no effect on the terminal."""
+    typer.echo(visible(text), err=err)
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from contextlib import suppress
 
-import typer
-
+from engine.cli.output import say
 from engine.config import SimulationConfig
 from engine.errors import CorpusError, InvalidConfig
 from engine.records.assumption_texts import UNDECLARED_TYPES
@@ -14,10 +13,10 @@ def warn_of_corpus(config: SimulationConfig) -> None:
     """Print a warning if features were fitted on sentences of the corpus, or its entity types are not declared."""
     queries = Application.from_environment().queries
     for warning in queries.overlap(config).warnings:
-        typer.echo(warning, err=True)
+        say(warning, err=True)
     with suppress(CorpusError):  # the command itself reports a corpus that cannot be read
         if config.privacy.private and not queries.corpus(config).declared:
-            typer.echo(f"{UNDECLARED_TYPES} See docs/cli.md, Corpora.", err=True)
+            say(f"{UNDECLARED_TYPES} See docs/cli.md, Corpora.", err=True)
 
 
 def charge_budget(config: SimulationConfig, *, unprotected: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.cli.output import say
 from engine.errors import InvalidConfig
 from engine.reports.document.formats import FORMATS
 from engine.reports.privacy_report import builder
@@ -39,4 +40,4 @@ def report(
         path.write_bytes(rendered)
     except OSError as error:
         raise InvalidConfig(f"output={str(path)!r} cannot be written: {error.strerror}") from None
-    typer.echo(str(path))
+    say(str(path))

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.output import progress_bar, write
+from engine.cli.output import progress_bar, say, write
 from engine.errors import InvalidConfig
 from engine.reports.scores import score_fields, score_table
 from engine.service import Application
 from engine.tagging import published_taggers
 from engine.tagging.entities import Entity
 from engine.tagging.redaction import REPLACEMENTS, redact
+from engine.visible_text import visible_json
 
 MOST_BYTES = 50_000_000
 """Maximum size of one file, in bytes."""
@@ -61,7 +62,7 @@ def tag(paths: Places = None, epsilon: Epsilon = None, run: RunOption = None, as
         for entity in entities:
             file = f"{text.path}\t" if text.path else ""
             mention = " ".join(text.text[entity.start : entity.end].split())
-            typer.echo(f"{file}{entity.start}\t{entity.end}\t{entity.type}\t{entity.score:.4f}\t{mention}")
+            say(f"{file}{entity.start}\t{entity.end}\t{entity.type}\t{entity.score:.4f}\t{mention}")
 
 
 def redact_texts(
@@ -197,7 +198,7 @@ def _fields(entity: Entity) -> dict[str, Any]:
 
 
 def _print(fields: dict[str, Any]) -> None:
-    typer.echo(json.dumps(fields, ensure_ascii=False))
+    say(visible_json(json.dumps(fields, ensure_ascii=False)))
 
 
 def score(

@@ -48,7 +48,9 @@ def _job(app: Application, run: Run) -> None:
         st.session_state[_WATCHED] = run.run_id
         with st.container(horizontal=True, vertical_alignment="center"):
             queued = f"queued (position {status.queue_place})" if status.queue_place else "queued"
-            st.progress(min(1.0, status.progress), text=f"{address.plain(status.stage or queued)} · {status.progress:.0%}")
+            st.progress(
+                min(1.0, status.progress), text=f"{address.plain(status.stage or queued)} · {status.progress:.0%}"
+            )
             if st.button("Cancel", icon=":material/stop:", key="audit_cancel"):
                 submitting.cancel(app, status.run_id)
         return

@@ -108,8 +108,8 @@ calibration.show(app)
 canary_quiz.play()
 first = group.audits[0]
 st.caption(
-    f"The audit of {address.plain(group.title)} was measured on {address.plain(first.machine)}, {first.created[:10]}, engine "
-    f"{first.engine_version}, with this command"
+    f"The audit of {address.plain(group.title)} was measured on {address.plain(first.machine)}, {first.created[:10]}, "
+    f"engine {first.engine_version}, with this command"
     + (" for the first seed; `--seed` sets the others:" if len(group.audits) > 1 else ":")
 )
 st.code(f".venv/bin/{current_command(first)}", language="bash", wrap_lines=True)

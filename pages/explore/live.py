@@ -281,7 +281,9 @@ def _submit(app: Application, config: SimulationConfig, *, unprotected: bool = F
 def _progress(app: Application, run: Run) -> None:
     status = run.status
     left = messages.time_left(run)
-    text = f"{address.plain(status.stage or 'queued')} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
+    text = f"{address.plain(status.stage or 'queued')} · {status.progress:.0%}" + (
+        f" · about {left} left" if left else ""
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
         final = "A cancelled run cannot continue: its noise keys are destroyed."

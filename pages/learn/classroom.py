@@ -6,7 +6,6 @@ import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
 
 from pages.learn import qr
-from pages.shared import address
 
 _STYLE = """
   html { font-size: 20px !important; }

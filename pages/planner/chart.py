@@ -80,7 +80,8 @@ def _settings(settings: Sequence[Setting], measure: Measure, axis: EpsilonAxis) 
         marker={"symbol": "circle-open", "size": 7, "color": palette.QUIET},
         text=[
             f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
-            f"ε = {epsilon_text(setting.epsilon)}, {charts.literal(measure_text(measure))} {scores.text}, seeds: {scores.number}"
+            f"ε = {epsilon_text(setting.epsilon)}, {charts.literal(measure_text(measure))} {scores.text}, "
+            f"seeds: {scores.number}"
             for setting, scores in zip(settings, spreads, strict=True)
         ],
         customdata=[address.link(setting.config) for setting in settings],

@@ -26,6 +26,7 @@ from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
 from pages.explore import charts, curves, guarantee, messages
 from pages.shared import address, submitting
+from pages.shared import charts as charts_shared
 from pages.shared import messages as shared_messages
 from pages.speed import chart as speed
 from tests.engine.factories import SMALL, check, provenance, record
@@ -121,6 +122,26 @@ class TestAddress:
         shown = address.plain("![x](http://evil) <b> `a` $x$ :red[y]")
         for sign in "![]()<>`$:":
             assert f"\\{sign}" in shown or sign not in shown
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("https://a.b", "https\\:\u2060//a.b"),
+            ("www.a.b", "www\u2060.a.b"),
+            ("a@b.c", "a\u2060@b.c"),
+            (":smile: :material/home:", "\\:\u2060smile\\: \\:\u2060material/home\\:"),
+            ("a -- b --c", "a \u2060\\-\\- b \\-\\-c"),
+            ("    a\n\n1. b", "a 1. b"),
+            ("1. b", "1\\. b"),
+            ("\u202ea\x9b", "\\[U\\+202E\\]a\\[U\\+009B\\]"),
+        ],
+    )
+    def test_plain_prevents_what_no_backslash_escapes(self, text, shown):
+        assert address.plain(text) == shown
+
+
+def test_chart_texts_are_literal():
+    assert charts_shared.literal("<a href='x'>%{y}&lt;\u202e") == "&lt;a href='x'&gt;&#37;{y}&amp;lt;[U+202E]"
 
 
 def run_of(state: RunState, records=(), **status) -> Run:
