@@ -93,6 +93,11 @@ class Settings:
         return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
 
     @property
+    def secret_files(self) -> tuple[Path, ...]:
+        """The files with secrets, which no backup contains."""
+        return tuple(filter(None, (self.cluster_key, self.access, self.metrics_token)))
+
+    @property
     def artefacts(self) -> ArtifactStore:
         """The files that runs share."""
         return ArtifactStore(self.shared or str(self.home), self.home)

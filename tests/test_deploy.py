@@ -2,8 +2,10 @@
 
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,25 +165,49 @@ def test_deploy_md_names_its_files():
         assert f"deploy/{name}" in TEXT
 
 
-@pytest.mark.parametrize(("folder", "end"), [("/var/lib/epsilon-explorer", "runs"), ("/mnt/epsilon", ".")])
-def test_backup_has_no_noise_keys_and_is_owner_only(tmp_path: Path, folder: str, end: str) -> None:
-    """A key in a backup would outlive the run, which destroys its own copy."""
-    parent, copies = tmp_path / "parent", tmp_path / "copies"
-    copies.mkdir()
-    home = parent / end
+def home_with_key(home: Path) -> None:
     for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy", "cluster/key.pem"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     noise_keys.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
-    copy = re.search(rf"^umask 077\ntar -C {folder} (?:.*\\\n)?.* {re.escape(end)}$", TEXT, re.M)
+
+
+def test_backup_of_shared_files_has_no_noise_keys_and_is_owner_only(tmp_path: Path) -> None:
+    """A key in a backup would outlive the run, which destroys its own copy."""
+    parent, copies = tmp_path / "parent", tmp_path / "copies"
+    copies.mkdir()
+    home_with_key(parent)
+    copy = re.search(r"^umask 077\ntar -C /mnt/epsilon (?:.*\\\n)?.* \.$", TEXT, re.M)
     assert copy
-    subprocess.run(["sh", "-ec", copy.group(0).replace(folder, str(parent))], cwd=copies, check=True)
+    subprocess.run(["sh", "-ec", copy.group(0).replace("/mnt/epsilon", str(parent))], cwd=copies, check=True)
     (made,) = copies.iterdir()
     with tarfile.open(made) as archive:
         kept = {Path(name).name for name in archive.getnames()}
     assert {"runs.sqlite", "RUN.npz"} <= kept
     assert not kept & {"RUN.key", "rows.npy", "key.pem"}
     assert made.stat().st_mode & 0o077 == 0
+
+
+def test_commands_for_backup_and_restore_have_no_noise_keys_and_are_owner_only(tmp_path: Path) -> None:
+    """Run the lines of deploy.md in another folder, as this user and without the service."""
+    home_with_key(tmp_path / "runs")
+    before, after = (
+        re.search(rf"^```\n((?:systemctl .*\n|mv .*\n)*cd .*\n(?:.*\\\n)?.* -m engine {name} .*\n)", TEXT, re.M)
+        for name in ("backup", "restore")
+    )
+    assert before
+    assert after
+    for lines in (before[1], after[1]):
+        lines = re.sub("(?m)^systemctl .*$", "", lines).replace("runuser -u epsilon -- ", "")
+        lines = lines.replace("/opt/epsilon-explorer", str(REPOSITORY)).replace(".venv/bin/python", sys.executable)
+        lines = lines.replace("/var/lib/epsilon-explorer", str(tmp_path))
+        subprocess.run(["sh", "-ec", f"umask 022\n{lines}"], check=True)
+    with zipfile.ZipFile(tmp_path / "epsilon.zip") as archive:
+        assert set(archive.namelist()) == {"runs.sqlite", "checkpoints/RUN.npz", "manifest.json"}
+    restored = {path.name: path for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    assert restored.keys() == {"runs.sqlite", "RUN.npz"}
+    for path in (tmp_path / "epsilon.zip", tmp_path / "runs", *restored.values()):
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_streamlit_config_listens_on_localhost_only() -> None:

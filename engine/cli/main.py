@@ -18,6 +18,7 @@ from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION, file_access
 from engine.cli import replicate, tagging
 from engine.cli.assumptions import assumptions
 from engine.cli.audit import audit
+from engine.cli.backup import backup, restore
 from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
 from engine.cli.corpora import corpora_list, statistics_text, upload
@@ -347,6 +348,8 @@ app.command()(epsilon)
 app.command()(audit)
 app.command()(export)
 app.command()(assumptions)
+app.command()(backup)
+app.command()(restore)
 app.command()(recommend)
 app.command()(report)
 app.command()(tagging.score)

@@ -35,7 +35,7 @@ class AccessService:
         if self._context.settings.access is None:
             return
         if self._context.user is None:
-            self._context.access_store.log_action(_at_the_shell(), deed, subject)
+            self._context.access_store.log_action(shell_user(), deed, subject)
             return
         name = self._context.user.name
         # The current role, even if the page was opened earlier.
@@ -96,7 +96,7 @@ class AccessService:
         return self._context.access_store.audit_log(limit)
 
 
-def _at_the_shell() -> str:
+def shell_user() -> str:
     """Return the name of the operator in the audit log: the system user who runs a command, without sign-in."""
     try:
         return f"shell: {getpass.getuser()}"[:64]

@@ -86,6 +86,9 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["cluster", "scheduler"], "EPSILON_CLUSTER_KEY"),
         (["cluster", "show"], "EPSILON_SCHEDULER"),
         (["cluster", "key", "/"], "key=/"),
+        (["backup", "/nowhere.zip"], "EPSILON_HOME= … nothing to save"),
+        (["backup", "/"], "file=/ … expected a new file"),
+        (["restore", "/nowhere.zip"], "EPSILON_HOME= … is not empty"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )
