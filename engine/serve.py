@@ -41,6 +41,12 @@ POLL = 0.1
 CHECK = 1.0
 """Seconds between two checks of the cluster."""
 
+RETENTION = [sys.executable, "-m", "engine", "retention", "--delete"]
+"""Command that deletes what is older than EPSILON_RETENTION_DAYS."""
+
+FIRST_RETENTION, RETENTION_PAUSE = 60.0, 86_400.0
+"""Seconds until the first deletion, which does not delay the first page, and from one to the next."""
+
 LONGEST_PAUSE = 60.0
 """Most seconds before another attempt to start a cluster that failed or ended soon."""
 
@@ -76,6 +82,8 @@ def main() -> int:
     stopping = threading.Event()
     cluster = threading.Thread(target=keep_cluster, args=(settings, stopping), daemon=True)
     cluster.start()
+    if settings.retention_days:
+        threading.Thread(target=keep_retention, args=(stopping,), daemon=True).start()
     code = None
     try:
         while code is None and not signals and not parent.is_stopping():
@@ -224,6 +232,21 @@ def keep_cluster(settings: Settings, stopping: threading.Event) -> None:
                     problem = str(error)
                     say(f"{error} Published results are available. The workers are started again every minute.")
         stopping.wait(pause)
+
+
+def keep_retention(stopping: threading.Event) -> None:
+    """Delete once a day what is older than EPSILON_RETENTION_DAYS; it prints what it deletes, and its errors.
+
+    Args:
+        stopping: Ends this function, and a deletion between two runs or corpora.
+    """
+    stopping.wait(FIRST_RETENTION)
+    while not stopping.is_set():
+        process = subprocess.Popen(RETENTION, cwd=REPOSITORY)
+        while process.poll() is None and not stopping.wait(POLL):
+            pass
+        stop(process)
+        stopping.wait(RETENTION_PAUSE)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -15,6 +15,8 @@ from engine.errors import InvalidConfig
 REPOSITORY = Path(__file__).resolve().parent.parent
 BACKENDS = ("compiled", "tensorflow")
 """The gradient back ends: the fast one, which is the default, and the readable reference."""
+MOST_DAYS = 36_500
+"""Largest number of days of a retention period: a hundred years."""
 OLD_VARIABLES = {
     "EPSILON_ACCESS_FILE": "EPSILON_ACCESS",
     "EPSILON_ARTIFACT_URL": "EPSILON_ARTEFACTS",
@@ -54,6 +56,8 @@ class Settings:
             the local network, or None for this machine's own. None in place of both: no poll.
         metrics_token: File with the token by which other machines may read ``/metrics`` (EPSILON_METRICS_TOKEN_FILE).
         access: File with the roles of users (EPSILON_ACCESS_FILE, :mod:`engine.access.roles`). None: no sign-in.
+        retention_days: Days after which ended runs, unused uploads and log entries are deleted (EPSILON_RETENTION_DAYS,
+            :mod:`engine.service.retention`). None: never.
         own: Return the names of the uploaded corpora that the current user may use; called each time. None: all
             corpora, and any path.
 
@@ -73,6 +77,7 @@ class Settings:
     poll: tuple[str | None, int] | None = None
     access: Path | None = None
     metrics_token: Path | None = None
+    retention_days: int | None = None
     own: Callable[[], Collection[str]] | None = None
 
     def __post_init__(self) -> None:
@@ -124,12 +129,22 @@ class Settings:
             poll=_poll(_variable("EPSILON_POLL_ADDRESS")),
             access=Path(access).expanduser().resolve() if access else None,
             metrics_token=Path(token).expanduser().resolve() if token else None,
+            retention_days=_days(os.environ.get("EPSILON_RETENTION_DAYS")),
         )
 
 
 def _variable(name: str) -> str:
     """Return an environment variable, or the one with its old name where the new one is not set; "" for neither."""
     return os.environ.get(name, os.environ.get(OLD_VARIABLES[name], ""))
+
+
+def _days(text: str | None) -> int | None:
+    """Parse a number of days. Raises InvalidConfig."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_DAYS):
+        raise InvalidConfig(f"EPSILON_RETENTION_DAYS={text}, expected a whole number from 1 to {MOST_DAYS:,}")
+    return int(text)
 
 
 def _poll(text: str) -> tuple[str | None, int] | None:

@@ -29,6 +29,7 @@ from engine.cli.output import Json, Unprotected, progress_bar, say, sentence, wr
 from engine.cli.preflight import charge_budget, charge_crosscheck, refuse_budgets, warn_of_corpus
 from engine.cli.recommend import recommend
 from engine.cli.report import report
+from engine.cli.retention import retention
 from engine.config import SimulationConfig
 from engine.errors import (
     CorpusError,
@@ -350,6 +351,7 @@ app.command()(export)
 app.command()(assumptions)
 app.command()(backup)
 app.command()(restore)
+app.command()(retention)
 app.command()(recommend)
 app.command()(report)
 app.command()(tagging.score)

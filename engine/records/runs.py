@@ -64,6 +64,10 @@ class RunStatus:
     finished: float | None = None
     heartbeat: float | None = None
 
+    def ended_before(self, moment: float) -> bool:
+        """Return whether the run ended, and was last submitted, before a time in seconds since 1970 UTC."""
+        return self.state.final and max(self.finished or 0.0, self.created or 0.0) < moment
+
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:

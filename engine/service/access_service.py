@@ -87,13 +87,39 @@ class AccessService:
         """Return the names of the runs or corpora that are shared with all users."""
         return self._context.access_store.shared(kind)
 
+    def subjects_since(self, since: float) -> set[str]:
+        """Return the targets of all logged actions since a time in seconds since 1970. Raises NotAllowed."""
+        self._refuse_all_but_admins()
+        return self._context.access_store.subjects_since(since)
+
+    def number_before(self, before: float) -> int:
+        """Return the number of log entries before a time in seconds since 1970. Raises NotAllowed."""
+        self._refuse_all_but_admins()
+        return self._context.access_store.number_before(before)
+
+    def delete_before(self, before: float, subject: str) -> int:
+        """Delete the log entries before a time, and log this; return their number.
+
+        Args:
+            before: Seconds since 1970 UTC.
+            subject: What is deleted in all, for the new entry.
+
+        Raises:
+            NotAllowed: The user is not an admin.
+        """
+        self.authorize("retention", subject, Role.ADMIN)
+        return self._context.access_store.delete_before(before)
+
     def audit_log(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
         """Return the audit log, newest entry first. Raises NotAllowed for all but admins."""
+        self._refuse_all_but_admins()
+        return self._context.access_store.audit_log(limit)
+
+    def _refuse_all_but_admins(self) -> None:
         if self._context.user and not self._context.sees_everything:
             raise NotAllowed(
                 f"{self._context.user.name} is a {self._context.user.role} here, and the audit log is for admins only."
             )
-        return self._context.access_store.audit_log(limit)
 
 
 def shell_user() -> str:

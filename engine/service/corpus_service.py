@@ -117,10 +117,21 @@ class CorpusService:
         self._context.access_store.forget_corpus(name, new)
         return new
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, ended_before: float | None = None) -> None:
         """Delete a corpus of the user with its runs, its splits' runs, and all files derived from its sentences.
 
-        A copy that another user uploaded, and runs of other users, stay. Raises CorpusError, NotAllowed, StoreError.
+        A copy that another user uploaded, and runs of other users, stay.
+
+        Args:
+            name: Name of the corpus.
+            ended_before: Keep the corpus unless all its runs ended before this time, seconds since 1970; None for any
+                state.
+
+        Raises:
+            CorpusError: There is no such corpus.
+            InvalidConfig: One of its runs is published, or has not ended before that time.
+            NotAllowed: The corpus belongs to another user.
+            StoreError: The database failed.
         """
         self._access.authorize("delete corpus", name)
         self._access.require_owner("corpus", name)
@@ -128,7 +139,7 @@ class CorpusService:
         checksums = self._checksums(name)
         for run in self._queries.runs_of(name):
             with suppress(NotAllowed):
-                self._runs.delete(run.run_id)
+                self._runs.delete(run.run_id, ended_before=ended_before)
         if not self._context.access_store.give_up_corpus(name):
             return
         corpora.delete(name, self._context.settings)

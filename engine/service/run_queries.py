@@ -271,6 +271,10 @@ class RunQueries:
         every = store.newest(100_000)[0]
         return [run for run in every if corpus is None or corpus in corpus_names(run.config.corpus)]
 
+    def checksums(self) -> dict[str, str]:
+        """Return the checksum of the corpus of each run that the user may see, at its submission."""
+        return self._context.store.checksums()
+
     def measurements(self) -> dict[str, Measurement]:
         """Return the published benchmark results by name."""
         return benchmark_results.read_all(self._context.settings.published)

@@ -6,7 +6,6 @@ never in this process.
 
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.access.roles import Role
@@ -179,19 +178,29 @@ class RunService:
         self._queries.forget(identity)
         return self._queries.status(identity)
 
-    def delete(self, identity: str) -> None:
+    def delete(self, identity: str, *, ended_before: float | None = None) -> None:
         """Delete a run with its records, note, checkpoint, models and audit.
+
+        Args:
+            identity: The run.
+            ended_before: Delete it only if it ended before this time, seconds since 1970; None for any state.
 
         Raises:
             RunNotFound: There is no such run.
             NotAllowed: The run belongs to another user.
-            InvalidConfig: The run is published.
+            InvalidConfig: The run is published, or has not ended before that time.
         """
         if identity in self._queries.published_runs.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self._context.settings.published.name}/")
         self._access.authorize("delete", identity)
         self._queries.forget(identity)
-        destroy_keys = partial(noise_keys.destroy_keys, self._context.settings, identity)
+
+        def destroy_keys() -> None:
+            """Check the state in the transaction of the deletion, which excludes that the run is queued again."""
+            if ended_before is not None and not self._context.store.status(identity).ended_before(ended_before):
+                raise InvalidConfig(f"run {identity} was used again meanwhile, so it was not deleted")
+            noise_keys.destroy_keys(self._context.settings, identity)
+
         if not self._context.store.delete(identity, destroy_keys):
             return
         noise_keys.destroy(self._context.settings, identity)

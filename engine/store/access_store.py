@@ -108,6 +108,21 @@ class AccessStore:
         with self._store.begin() as connection:
             return max(map(float, permissions.subjects(connection, person, SIGN_OUT)), default=0.0)
 
+    def subjects_since(self, since: float) -> set[str]:
+        """Return the runs, corpora and files of all logged actions since a time, seconds since 1970 UTC."""
+        with self._store.begin() as connection:
+            return permissions.subjects_since(connection, since)
+
+    def number_before(self, before: float) -> int:
+        """Return the number of entries of the audit log before a time, seconds since 1970 UTC."""
+        with self._store.begin() as connection:
+            return permissions.number_before(connection, before)
+
+    def delete_before(self, before: float) -> int:
+        """Delete the entries of the audit log before a time, seconds since 1970 UTC; return their number."""
+        with self._store.begin() as connection:
+            return permissions.delete_before(connection, before)
+
     def audit_log(self, limit: int) -> Sequence[AuditLogEntry]:
         """Return the newest entries of the audit log, newest first."""
         with self._store.begin() as connection:

@@ -123,6 +123,21 @@ def write(connection: Connection, person: str, deed: str, subject: str, *, refus
     )
 
 
+def subjects_since(connection: Connection, since: float) -> set[str]:
+    """Return the subjects of all actions since a time, seconds since 1970 UTC."""
+    return set(connection.execute(select(deeds.c.subject).where(deeds.c.at >= since)).scalars())
+
+
+def number_before(connection: Connection, before: float) -> int:
+    """Return the number of entries of the audit log before a time, seconds since 1970 UTC."""
+    return int(connection.execute(select(func.count()).where(deeds.c.at < before)).scalar_one())
+
+
+def delete_before(connection: Connection, before: float) -> int:
+    """Delete the entries of the audit log before a time, seconds since 1970 UTC; return their number."""
+    return connection.execute(delete(deeds).where(deeds.c.at < before)).rowcount
+
+
 def subjects(connection: Connection, person: str, deed: str) -> list[str]:
     """Return the subjects of a user's actions of one kind, newest first, at most 1,000."""
     found = select(deeds.c.subject).where(deeds.c.person == person, deeds.c.deed == deed)

@@ -33,6 +33,8 @@ def upload(app: Application) -> None:
     visibility = "**All users of this dashboard** see the corpus and its runs until it is deleted"
     if app.user:
         visibility = "Only you and the admins see the corpus until you share it"
+    if days := app.settings.retention_days:
+        visibility += f". If neither the corpus nor a run on it is used for {days:,} days, both are deleted"
     with st.popover("Upload a corpus", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "**Column file**: one token per line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line "

@@ -193,3 +193,20 @@ def test_logs_of_earlier_clusters_are_kept(tmp_path):
     assert logs == [f"log-{number}.txt" for number in range(1, supervisor.LOGS + 1)]
     assert files.older_log.read_text() == f"crash {supervisor.LOGS + 2}"
     assert files.log.read_text() == ""
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_retention_runs_daily_until_the_dashboard_stops(monkeypatch, tmp_path, ends):
+    """A running deletion is ended with the dashboard."""
+    stopping, started = threading.Event(), tmp_path / "started"
+    code = f"open({str(started)!r}, 'a').write('.')" + ("" if ends else "; import time; time.sleep(600)")
+    monkeypatch.setattr(serve, "RETENTION", [sys.executable, "-c", code])
+    monkeypatch.setattr(serve, "FIRST_RETENTION", 0.0)
+    monkeypatch.setattr(serve, "RETENTION_PAUSE", 0.0)
+    thread = threading.Thread(target=serve.keep_retention, args=(stopping,))
+    thread.start()
+    while not started.exists() or started.stat().st_size < (2 if ends else 1):
+        time.sleep(0.01)
+    stopping.set()
+    thread.join(30)
+    assert not thread.is_alive()

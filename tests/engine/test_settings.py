@@ -47,6 +47,20 @@ def test_old_variable_is_read_unless_the_new_one_is_set(monkeypatch, new, old, f
     assert getattr(Settings.from_environment(), field) == value
 
 
+def test_retention_is_off_by_default(monkeypatch):
+    monkeypatch.delenv("EPSILON_RETENTION_DAYS", raising=False)
+    assert Settings.from_environment().retention_days is None
+    monkeypatch.setenv("EPSILON_RETENTION_DAYS", "365")
+    assert Settings.from_environment().retention_days == 365
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "36501", "1.5", "a year", "٣"])
+def test_invalid_retention_is_named(monkeypatch, text):
+    monkeypatch.setenv("EPSILON_RETENTION_DAYS", text)
+    with pytest.raises(InvalidConfig, match=f"EPSILON_RETENTION_DAYS={text}, expected"):
+        Settings.from_environment()
+
+
 @pytest.mark.parametrize("text", ["tcp://10.0.0.1:8786", "http://here:1", "ws://10.0.0.1:8786"])
 def test_scheduler_without_tls_is_refused(monkeypatch, text):
     monkeypatch.setenv("EPSILON_CLUSTER_KEY", "key.pem")

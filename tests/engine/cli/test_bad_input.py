@@ -89,6 +89,8 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["backup", "/nowhere.zip"], "EPSILON_HOME= … nothing to save"),
         (["backup", "/"], "file=/ … expected a new file"),
         (["restore", "/nowhere.zip"], "EPSILON_HOME= … is not empty"),
+        (["retention"], "--days N … EPSILON_RETENTION_DAYS"),
+        (["retention", "--days", "0"], "days='0'"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

@@ -78,6 +78,7 @@ def upload(app: Application, title: str = "news.conll", content: bytes = COLUMNS
 CONFIG = replace(SMALL, seed=77)
 CHANGES: dict[str, tuple[Any, ...]] = {
     "access.share": ("run", "run"),
+    "access.delete_before": (0.0, "a log"),
     "audits.charge": (SMALL,),
     "audits.save": (),
     "audits.submit": (),
@@ -98,7 +99,8 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "runs.write_note": ("run", "mine"),
 }
 READS = {
-    "access": {"audit_log", "authorize", "has_signed_out", "note_sign_in", "note_sign_out", "require_owner", "shared"},
+    "access": {"audit_log", "authorize", "has_signed_out", "note_sign_in", "note_sign_out", "number_before"}
+    | {"require_owner", "shared", "subjects_since"},
     "audits": {"all", "seconds", "status"},
     "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
     "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
@@ -106,7 +108,18 @@ READS = {
     "models": {"exists", "load", "sizes"},
     "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
     | {"scenario"},
-    "queries": {"corpus", "count", "find", "forget", "get", "has_active", "identity", "measurements", "only_visible"}
+    "queries": {
+        "checksums",
+        "corpus",
+        "count",
+        "find",
+        "forget",
+        "get",
+        "has_active",
+        "identity",
+        "measurements",
+        "only_visible",
+    }
     | {"overlap", "overview", "problems", "published", "published_runs", "recent", "refresh", "repeated"}
     | {"require_visible", "rounds", "runs_by_noise", "runs_of", "runs_of_all_users", "seeds", "status", "studies"}
     | {"visible"},
