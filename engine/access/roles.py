@@ -111,6 +111,27 @@ class AuditLogEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Belongings:
+    """What the database holds on a user.
+
+    Attributes:
+        person: Name of the user.
+        runs: Identities of the user's runs.
+        shared: Those that the user has made visible to all users.
+        joint: Those that other users submitted too.
+        corpora: Names of the user's uploaded corpora.
+        log: The user's entries in the audit log, newest first.
+    """
+
+    person: str
+    runs: frozenset[str]
+    shared: frozenset[str]
+    joint: frozenset[str]
+    corpora: frozenset[str]
+    log: tuple[AuditLogEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Access:
     """The content of the operator's file.
 

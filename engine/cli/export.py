@@ -1,10 +1,11 @@
-"""The command `export`: runs as a table for other programs, or to an MLflow tracking server."""
+"""The commands `export` and `export-person`: runs for other programs, and all data of one person."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine.artifact_store import atomic_write
 from engine.cli.output import Json, progress_bar, write
 from engine.errors import InvalidConfig
 from engine.service import Application, mlflow_export, table_export
@@ -51,3 +52,20 @@ def export(
     with progress_bar(quiet=as_json) as on_progress:
         sent, skipped = mlflow_export.send_all(finished, str(mlflow), experiment, on_progress)
     write(as_json, {"sent": sent, "there_already": skipped}, f"{sent:,} runs sent; {skipped:,} skipped as already sent")
+
+
+def export_person(
+    name: Annotated[str, typer.Argument(help="The person, as the sign-in provider names them: mostly an address.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Zip to write; it must not exist.")],
+    as_json: Json = False,
+) -> None:
+    """Export all that is held on a person who signs in: account, runs, corpora, audit log, budget entries."""
+    from engine.service import person_export
+
+    if out.exists():
+        raise InvalidConfig(f"out={out} exists, expected a new file")
+    app = Application.from_environment()
+    with atomic_write(out, "The export") as path, path.open("wb") as file:
+        numbers = person_export.write(app, name, file)
+    text = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in numbers.items())
+    write(as_json, {"file": str(out)} | numbers, f"{out}: {text}.")

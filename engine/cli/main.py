@@ -23,7 +23,7 @@ from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
 from engine.cli.corpora import corpora_list, statistics_text, upload
 from engine.cli.epsilon import epsilon
-from engine.cli.export import export
+from engine.cli.export import export, export_person
 from engine.cli.options import configured
 from engine.cli.output import Json, Unprotected, progress_bar, say, sentence, write
 from engine.cli.preflight import charge_budget, charge_crosscheck, refuse_budgets, warn_of_corpus
@@ -348,6 +348,7 @@ app.command()(upload)
 app.command()(epsilon)
 app.command()(audit)
 app.command()(export)
+app.command("export-person")(export_person)
 app.command()(assumptions)
 app.command()(backup)
 app.command()(restore)

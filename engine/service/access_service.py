@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from engine.access import roles
-from engine.access.roles import SIGN_OUT, AuditLogEntry, Role
+from engine.access.roles import SIGN_OUT, AuditLogEntry, Belongings, Role
 from engine.errors import NotAllowed
 from engine.service.context import ServiceContext
 
@@ -110,10 +110,39 @@ class AccessService:
         self.authorize("retention", subject, Role.ADMIN)
         return self._context.access_store.delete_before(before)
 
-    def audit_log(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
-        """Return the audit log, newest entry first. Raises NotAllowed for all but admins."""
+    def belongings(self, person: str) -> Belongings:
+        """Return what the database holds on a user, and log that. Raises NotAllowed for other users, except admins."""
+        if self._context.user and self._context.user.name != person:
+            self._refuse_all_but_admins()
+        self.authorize("export person", person, Role.VIEWER)
+        return self._context.access_store.belongings(person)
+
+    def audit_log(self, limit: int = 10_000, person: str | None = None, since: float = 0.0) -> Sequence[AuditLogEntry]:
+        """Return the audit log, newest entry first.
+
+        Args:
+            limit: Largest number of entries.
+            person: Only entries of this user; None for all.
+            since: Only entries since this time, seconds since 1970 UTC.
+
+        Raises:
+            NotAllowed: The user is not an admin.
+        """
         self._refuse_all_but_admins()
-        return self._context.access_store.audit_log(limit)
+        return self._context.access_store.audit_log(limit, person, since)
+
+    def corpora_by_user(self) -> dict[str, int]:
+        """Return the number of corpora that each user uploaded. Raises NotAllowed for all but admins."""
+        self._refuse_all_but_admins()
+        return self._context.access_store.corpora_by_user()
+
+    def activity(self, since: float) -> Sequence[tuple[str, str, bool, int]]:
+        """Return the number of logged actions since a time, by user, action, and whether they were refused.
+
+        Raises NotAllowed for all but admins.
+        """
+        self._refuse_all_but_admins()
+        return self._context.access_store.activity(since)
 
     def _refuse_all_but_admins(self) -> None:
         if self._context.user and not self._context.sees_everything:

@@ -5,9 +5,10 @@ budget therefore pays for runs on them too. Comparisons are restricted to corpor
 otherwise learn from an upload which sentences another user has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from engine.config import JOIN, OWN
 from engine.corpus import CorpusHandle, shared_sentences
@@ -67,6 +68,18 @@ class BudgetAccounts:
 
         with self._context.store.exclusive() as connection:
             return privacy_ledger.accounts(connection) if privacy_ledger.has_budgets(connection) else []
+
+    def entries_of(self, runs: Collection[str], corpora: Collection[str]) -> list[dict[str, Any]]:
+        """Return the entries of the privacy ledger on these runs, and the totals of these corpora.
+
+        Args:
+            runs: Identities of runs, which may have been deleted.
+            corpora: Checksums of corpora.
+        """
+        from engine.store import privacy_ledger
+
+        with self._context.store.exclusive() as connection:
+            return privacy_ledger.entries_of(connection, runs, corpora)
 
     def of_run(self, corpus: str) -> list[Account]:
         """Return the accounts of a run: its corpora, and corpora with a budget that share sentences with them.

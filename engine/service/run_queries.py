@@ -271,6 +271,10 @@ class RunQueries:
         every = store.newest(100_000)[0]
         return [run for run in every if corpus is None or corpus in corpus_names(run.config.corpus)]
 
+    def notes(self) -> dict[str, str]:
+        """Return the notes of the runs that the user may see, by run identity."""
+        return self._context.store.notes()
+
     def checksums(self) -> dict[str, str]:
         """Return the checksum of the corpus of each run that the user may see, at its submission."""
         return self._context.store.checksums()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.access.roles import EVERYBODY, SIGN_OUT, AuditLogEntry
+from engine.access.roles import EVERYBODY, SIGN_OUT, AuditLogEntry, Belongings
 from engine.store import permissions
 from engine.store.run_store import RunStore
 
@@ -98,6 +98,23 @@ class AccessStore:
                 permissions.grant(connection, permissions.CORPUS, str(new), person)
             permissions.withdraw(connection, permissions.CORPUS, name)
 
+    def belongings(self, person: str) -> Belongings:
+        """Return what the database holds on a user."""
+        with self._store.begin() as connection:
+            runs, corpora = (
+                frozenset(map(str, connection.execute(permissions.of_person(kind, person, shared=False)).scalars()))
+                for kind in (permissions.RUN, permissions.CORPUS)
+            )
+            holders = {run: permissions.holders(connection, permissions.RUN, run) for run in runs}
+            return Belongings(
+                person=person,
+                runs=runs,
+                shared=frozenset(run for run, names in holders.items() if EVERYBODY in names),
+                joint=frozenset(run for run, names in holders.items() if names - {person, EVERYBODY}),
+                corpora=corpora,
+                log=tuple(permissions.newest(connection, None, person=person)),
+            )
+
     def log_action(self, person: str, deed: str, subject: str, *, refused: bool = False) -> None:
         """Add an entry to the audit log."""
         with self._store.begin() as connection:
@@ -123,7 +140,23 @@ class AccessStore:
         with self._store.begin() as connection:
             return permissions.delete_before(connection, before)
 
-    def audit_log(self, limit: int) -> Sequence[AuditLogEntry]:
-        """Return the newest entries of the audit log, newest first."""
+    def audit_log(self, limit: int, person: str | None = None, since: float = 0.0) -> Sequence[AuditLogEntry]:
+        """Return the newest entries of the audit log, newest first.
+
+        Args:
+            limit: Largest number of entries.
+            person: Only entries of this user; None for all.
+            since: Only entries since this time, seconds since 1970 UTC.
+        """
         with self._store.begin() as connection:
-            return permissions.newest(connection, limit)
+            return permissions.newest(connection, limit, person=person, since=since)
+
+    def corpora_by_user(self) -> dict[str, int]:
+        """Return the number of corpora that each user owns."""
+        with self._store.begin() as connection:
+            return permissions.corpora_by_person(connection)
+
+    def activity(self, since: float) -> Sequence[tuple[str, str, bool, int]]:
+        """Return the number of logged actions since a time, by user, action, and whether it was refused."""
+        with self._store.begin() as connection:
+            return permissions.activity(connection, since)

@@ -144,9 +144,33 @@ def subjects(connection: Connection, person: str, deed: str) -> list[str]:
     return list(connection.execute(found.order_by(deeds.c.number.desc()).limit(1000)).scalars())
 
 
-def newest(connection: Connection, limit: int) -> Sequence[AuditLogEntry]:
-    """Return the newest entries of the audit log, newest first."""
-    rows = connection.execute(select(deeds).order_by(deeds.c.number.desc()).limit(limit))
+def corpora_by_person(connection: Connection) -> dict[str, int]:
+    """Return the number of corpora that each user owns."""
+    mine = (grants.c.kind == CORPUS, grants.c.person != EVERYBODY)
+    found = connection.execute(select(grants.c.person, func.count()).where(*mine).group_by(grants.c.person))
+    return {str(person): int(number) for person, number in found}
+
+
+def activity(connection: Connection, since: float) -> list[tuple[str, str, bool, int]]:
+    """Return the number of actions since a time, by user, action, and whether they were refused."""
+    columns = deeds.c.person, deeds.c.deed, deeds.c.refused
+    found = connection.execute(select(*columns, func.count()).where(deeds.c.at >= since).group_by(*columns))
+    return [(str(person), str(deed), bool(refused), int(number)) for person, deed, refused, number in found]
+
+
+def newest(
+    connection: Connection, limit: int | None, *, person: str | None = None, since: float = 0.0
+) -> Sequence[AuditLogEntry]:
+    """Return the newest entries of the audit log, newest first.
+
+    Args:
+        connection: The transaction.
+        limit: Largest number of entries; None for all.
+        person: Only entries of this user; None for all.
+        since: Only entries since this time, seconds since 1970 UTC.
+    """
+    query = select(deeds).where(deeds.c.at >= since).order_by(deeds.c.number.desc()).limit(limit)
+    rows = connection.execute(query if person is None else query.where(deeds.c.person == person))
     return [
         AuditLogEntry(
             number=row.number,

@@ -11,7 +11,7 @@ All functions use a connection of :meth:`engine.store.run_store.RunStore.exclusi
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -80,6 +80,24 @@ def accounts(connection: Connection) -> list[BudgetState]:
 def has_budgets(connection: Connection) -> bool:
     """Return whether the ledger has an entry; without one, no corpus has a budget."""
     return connection.execute(select(bookings.c.number).limit(1)).first() is not None
+
+
+def entries_of(connection: Connection, named_runs: Collection[str], corpora: Collection[str]) -> list[dict[str, Any]]:
+    """Return the entries of these runs, and the totals of these corpora, in their order.
+
+    Args:
+        connection: The transaction.
+        named_runs: Identities of runs, which may have been deleted.
+        corpora: Checksums of corpora.
+
+    Raises:
+        StoreError: If the ledger was modified from outside.
+    """
+    return [
+        entry
+        for entry in _entries(connection)[0]
+        if (entry["corpus"] in corpora if entry["kind"] == BUDGET else entry["run"] in named_runs)
+    ]
 
 
 def finalize(connection: Connection, run: str | None = None) -> None:

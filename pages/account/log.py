@@ -1,5 +1,6 @@
-"""Active runs by user, and the audit log."""
+"""Actions by user, and the audit log."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,37 +9,46 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.access.roles import AuditLogEntry
+from engine.access.roles import AuditLogEntry, Limits
 from engine.reports.csv_export import csv_text, neutral
 from engine.service import Application
+from pages.account import activity
 from pages.shared import downloads
 
 _MAX_ENTRIES = 10_000
 """Maximum number of log entries on the page, the newest first."""
 
 
-def show(app: Application) -> None:
-    """Show the active runs by user, and the audit log with the newest entry first.
+def show(app: Application, limits: Limits) -> None:
+    """Show the actions by user, and the audit log with the newest entry first.
+
+    Args:
+        app: The application.
+        limits: Limits of each user.
 
     Raises:
         NotAllowed: The user is not an admin.
         StoreError: The log cannot be read.
     """
+    st.markdown("#### Activity by user")
+    left, middle, right = st.columns(3)
+    period = middle.selectbox("Period", list(activity.PERIODS), index=2)
+    days = activity.PERIODS[period]
+    since = time.time() - 86_400 * days if days else 0.0
+    counts = app.access.activity(since)
+    user = left.selectbox("User", [None, *sorted({name for name, *_ in counts})], format_func=_all)
+    action = right.selectbox("Action", [None, *sorted({each for _, each, *_ in counts})], format_func=_all)
     active = Counter(run.owner or "no owner" for run in app.queries.runs_of() if not run.status.state.final)
-    st.markdown("#### Active runs")
-    if active:
-        st.dataframe(
-            pd.DataFrame([{"user": name, "queued or running": number} for name, number in active.most_common()]),
-            hide_index=True,
-        )
-    else:
-        st.caption("No run is queued or running.")
+    table = activity.rows(counts, active, app.access.corpora_by_user(), limits, days)
+    st.dataframe(pd.DataFrame([row for row in table if user in (None, row["user"])]), hide_index=True)
+    st.caption(
+        "Counts come from the audit log. An upload on a page counts twice: when it is read, and when it is added. "
+        "*refused* counts actions for which the role was too low; attempts above a limit are not logged as refused. "
+        "*active runs*, *corpora* and *limit reached* are as of now."
+    )
     st.markdown("#### Audit log")
-    entries = app.access.audit_log(_MAX_ENTRIES)
-    left, right = st.columns(2)
-    user = left.selectbox("User", [None, *sorted({entry.person for entry in entries})], format_func=_all)
-    action = right.selectbox("Action", [None, *sorted({entry.action for entry in entries})], format_func=_all)
-    listed = [entry for entry in entries if user in (None, entry.person) and action in (None, entry.action)]
+    entries = app.access.audit_log(_MAX_ENTRIES, user, since)
+    listed = [entry for entry in entries if action in (None, entry.action)]
     frame = pd.DataFrame(rows(listed))
     st.dataframe(
         frame,

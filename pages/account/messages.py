@@ -27,6 +27,14 @@ def allowed(role: Role) -> list[str]:
     return [text for required, text in _ALLOWED.items() if role.may(required)]
 
 
+def retention(days: int) -> str:
+    """Return what is deleted after a number of days."""
+    return (
+        f"After {days:,} days without use, ended runs and uploaded corpora are deleted here, and entries of the audit "
+        "log. Charges to privacy budgets and published runs stay."
+    )
+
+
 def usage(user: User, own: Sequence[Run], corpora: int) -> str:
     """Return the usage of the limits.
 

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.access.roles import Role
-from pages.account import log, messages
+from pages.account import log, messages, own_data
 from pages.shared import session
 
 app, user = session.application(), session.current_user()
@@ -17,5 +17,8 @@ st.markdown("\n".join(f"- {permission}" for permission in messages.allowed(user.
 if user.role.may(Role.RUNNER):
     own = [run for run in app.queries.runs_of() if run.owner == user.name]
     st.markdown(messages.usage(user, own, len(app.corpora.own())))
+if app.settings.retention_days:
+    st.markdown(messages.retention(app.settings.retention_days))
+own_data.button(app, user)
 if user.role.may(Role.ADMIN):
-    log.show(app)
+    log.show(app, user.limits)

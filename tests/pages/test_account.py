@@ -1,16 +1,22 @@
 """Pages of a shared dashboard for users with different roles."""
 
+import io
+import json
 import time
+import zipfile
+from dataclasses import replace
 
 import pytest
 import streamlit as st
+from sqlalchemy import update
 
 from engine.access.roles import Limits, Role, User
 from engine.config import run_id
 from engine.service import Application
-from pages.account import messages
+from engine.store.schema import deeds
+from pages.account import activity, messages
 from pages.runs import listing
-from pages.shared import session
+from pages.shared import downloads, session
 from tests.engine.factories import SMALL, provenance, record
 
 
@@ -88,8 +94,55 @@ def test_admin_can_filter_the_audit_log(open_as, ritas_run):
     log = test.dataframe[-1].value
     assert list(log["user"]) == ["ada@example.org", "rita@example.org"]
     assert list(log["action"]) == ["sign in", "sign in"]
+    labels = [box.label for box in test.selectbox]
+    assert labels == ["User", "Period", "Action"]
     test.selectbox[0].set_value("rita@example.org").run()
     assert list(test.dataframe[-1].value["user"]) == ["rita@example.org"]
+    assert list(test.dataframe[0].value["user"]) == ["rita@example.org"]
+
+
+def test_period_selects_the_entries_of_log_and_activity(open_as, shared_settings):
+    app = Application(shared_settings)
+    for at, action in ((time.time() - 10 * 86_400, "run"), (time.time(), "upload")):
+        app._context.access_store.log_action("rita@example.org", action, "a")
+        with app._context.store.begin() as connection:
+            connection.execute(update(deeds).where(deeds.c.deed == action).values(at=at))
+    app.close()
+    test = open_as("ada", "account")
+    activity_table = test.dataframe[0].value.set_index("user").loc["rita@example.org"]
+    assert (activity_table["actions"], activity_table["runs"], activity_table["uploads"]) == (2, 1, 1)
+    test.selectbox[1].set_value("7 days").run()
+    activity_table = test.dataframe[0].value.set_index("user").loc["rita@example.org"]
+    assert (activity_table["actions"], activity_table["runs"], activity_table["uploads"]) == (1, 0, 1)
+    assert list(test.dataframe[-1].value["action"]) == ["sign in", "upload"]
+
+
+def test_activity_names_refusals_and_limits():
+    counts = [("rita", "run", False, 14), ("rita", "publish", True, 7), ("vera", "sign in", False, 1)]
+    limits = Limits(runs=3, uploads=2)
+    first, second, third = activity.rows(counts, {"rita": 3}, {"rudi": 2, "rita": 1}, limits, 7.0)
+    assert (first["user"], first["actions"], first["per day"], first["runs"]) == ("rita", 21, 3.0, 14)
+    assert (first["refused"], first["active runs"], first["limit reached"]) == (7, "3 of 3", "runs")
+    assert (second["user"], second["sign-ins"], second["limit reached"]) == ("vera", 1, "")
+    assert (third["user"], third["corpora"], third["limit reached"]) == ("rudi", "2 of 2", "corpora")
+    assert activity.rows(counts, {}, {}, limits, None)[0]["per day"] is None
+
+
+def test_each_user_can_download_their_own_data_only(open_as, ritas_run, shared_settings, monkeypatch):
+    contents = {}
+    monkeypatch.setattr(downloads, "button", lambda label, content, *given, **more: contents.update({label: content}))
+    for name, runs in (("rita", [ritas_run]), ("vera", [])):
+        open_as(name, "account")
+        with zipfile.ZipFile(io.BytesIO(contents["Download my data"]())) as archive:
+            values = json.loads(archive.read("person.json"))
+        assert values["person"] == f"{name}@example.org"
+        assert [run["run_id"] for run in values["runs"]] == runs
+
+
+def test_account_states_the_retention_period(open_as, open_page, shared_settings):
+    assert "are deleted" not in texts(open_as("rita", "account").markdown)
+    test = open_page("account", replace(shared_settings, retention_days=365))
+    assert "After 365 days without use, ended runs and uploaded corpora are deleted" in texts(test.markdown)
 
 
 def test_viewer_has_a_disabled_run_button(open_as):

@@ -703,5 +703,5 @@ class TestGroupPrivacy:
 
 def test_upload_names_the_retention_period(open_page, settings):
     assert not any("are deleted" in element.value for element in open_page("explore").markdown)
-    test = open_page("explore", replace(settings, retention_days=365))
+    test = open_page("explore", dataclasses.replace(settings, retention_days=365))
     assert any("is used for 365 days, both are deleted" in element.value for element in test.markdown)

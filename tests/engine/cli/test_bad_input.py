@@ -91,6 +91,8 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["restore", "/nowhere.zip"], "EPSILON_HOME= … is not empty"),
         (["retention"], "--days N … EPSILON_RETENTION_DAYS"),
         (["retention", "--days", "0"], "days='0'"),
+        (["export-person", "rita", "--out", "/"], "out=/ … expected a new file"),
+        (["export-person", "rita", "--out", "/tmp/no.zip"], "name='rita' … nothing is held"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

@@ -99,8 +99,17 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "runs.write_note": ("run", "mine"),
 }
 READS = {
-    "access": {"audit_log", "authorize", "has_signed_out", "note_sign_in", "note_sign_out", "number_before"}
-    | {"require_owner", "shared", "subjects_since"},
+    "access": {
+        "activity",
+        "audit_log",
+        "belongings",
+        "corpora_by_user",
+        "authorize",
+        "has_signed_out",
+        "note_sign_in",
+        "note_sign_out",
+    }
+    | {"number_before", "require_owner", "shared", "subjects_since"},
     "audits": {"all", "seconds", "status"},
     "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
     "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
@@ -108,21 +117,10 @@ READS = {
     "models": {"exists", "load", "sizes"},
     "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
     | {"scenario"},
-    "queries": {
-        "checksums",
-        "corpus",
-        "count",
-        "find",
-        "forget",
-        "get",
-        "has_active",
-        "identity",
-        "measurements",
-        "only_visible",
-    }
-    | {"overlap", "overview", "problems", "published", "published_runs", "recent", "refresh", "repeated"}
-    | {"require_visible", "rounds", "runs_by_noise", "runs_of", "runs_of_all_users", "seeds", "status", "studies"}
-    | {"visible"},
+    "queries": {"checksums", "corpus", "count", "find", "forget", "get", "has_active", "identity", "measurements"}
+    | {"notes", "only_visible", "overlap", "overview", "problems", "published", "published_runs", "recent", "refresh"}
+    | {"repeated", "require_visible", "rounds", "runs_by_noise", "runs_of", "runs_of_all_users", "seeds", "status"}
+    | {"studies", "visible"},
     "runs": {"resume"},
     "tagging": {"available_models", "tag"},
 }
