@@ -10,6 +10,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from engine.errors import InvalidConfig
+
 _OTHERS = 0o077
 """Permission bits of all users but the owner."""
 
@@ -27,6 +29,29 @@ def protect_process() -> int:
     with suppress(OSError):
         Path("/proc/self/coredump_filter").write_text("0")
     return os.umask(_OTHERS)
+
+
+def read_secret(variable: str, path: Path) -> str:
+    """Return the text of a file with a secret, without spaces and line ends around it.
+
+    Args:
+        variable: The environment variable that names the file.
+        path: The file.
+
+    Raises:
+        InvalidConfig: If the file cannot be read or is empty, or other users have access to it.
+    """
+    try:
+        mode, text = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InvalidConfig(f"{variable}={path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{variable}={path} is not a text file in UTF-8") from error
+    if mode & _OTHERS:
+        raise InvalidConfig(f"{variable}={path} may be read by other users: chmod 600 it")
+    if not text:
+        raise InvalidConfig(f"{variable}={path} is empty, expected the secret")
+    return text
 
 
 def correct(folder: Path) -> str:

@@ -68,6 +68,8 @@ def main() -> int:
     try:
         settings = Settings.from_environment()
         command = server_command(os.environ, settings.access)
+        if settings.metrics_token:
+            file_access.read_secret("EPSILON_METRICS_TOKEN_FILE", settings.metrics_token)
     except InvalidConfig as error:
         say(str(error))
         return 2

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
+from engine import file_access
 from engine.artifact_store import ArtifactStore
 from engine.errors import InvalidConfig
 
@@ -29,9 +30,21 @@ class Address(str):
     """An address that may contain a password, which its ``repr`` hides.
 
     So neither logged settings nor Dask's messages about failed tasks show it.
+
+    Attributes:
+        file: The file that contains the address (EPSILON_…_FILE), or None.
     """
 
-    __slots__ = ()
+    file: Path | None = None
+
+    @classmethod
+    def of(cls, text: str | None, file: Path | None = None) -> "Address":
+        """Return an address with its file; an address stays as it is."""
+        if isinstance(text, Address):
+            return text
+        address = cls(text or "")
+        address.file = file
+        return address
 
     def __repr__(self) -> str:
         return repr(re.sub(r"//[^/]*:.*@|\?.*", lambda found: "//***@" if found[0][0] == "/" else "?***", self))
@@ -44,13 +57,15 @@ class Settings:
     Args:
         home: Folder of the user's runs, corpora, encoded arrays and weights (EPSILON_HOME; never in the repository).
         data_dir: Folder with corpora that are already on this machine (EPSILON_DATA_DIR), or None.
-        store_url: SQLAlchemy URL of the database (EPSILON_STORE_URL; default: SQLite in ``home``).
+        store_url: SQLAlchemy URL of the database (EPSILON_STORE_URL, or its file EPSILON_STORE_URL_FILE;
+            default: SQLite in ``home``).
         scheduler: Address of a Dask scheduler on other machines (EPSILON_SCHEDULER): tls://HOST:PORT, or a file that
             holds it. None: a local cluster.
         cluster_key: File with the key that all cluster members share (EPSILON_CLUSTER_KEY).
         backend: Gradient back end (EPSILON_BACKEND), "compiled" or "tensorflow". Both agree to float tolerance.
         published: Folder of the published runs.
-        shared: URL of the files that runs share (EPSILON_ARTIFACT_URL; any that fsspec supports). None: ``home``.
+        shared: URL of the files that runs share (EPSILON_ARTIFACT_URL, or its file EPSILON_ARTIFACT_URL_FILE; any that
+            fsspec supports). None: ``home``.
         language_model: Folder of the user's own language model (EPSILON_LANGUAGE_MODEL), or None.
         poll: Address and port at which phones reach the classroom poll (EPSILON_POLL_ADDRESS). The address is one of
             the local network, or None for this machine's own. None in place of both: no poll.
@@ -81,7 +96,8 @@ class Settings:
     own: Callable[[], Collection[str]] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "store_url", Address(self.store_url))
+        object.__setattr__(self, "store_url", Address.of(self.store_url))
+        object.__setattr__(self, "shared", Address.of(self.shared) or None)
         if self.backend not in BACKENDS:
             raise InvalidConfig(f"EPSILON_BACKEND={self.backend}, expected one of {', '.join(BACKENDS)}")
         if self.scheduler and "://" in self.scheduler and not self.scheduler.startswith("tls://"):
@@ -98,9 +114,22 @@ class Settings:
         return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
 
     @property
+    def address_variables(self) -> dict[str, str]:
+        """Environment variables from which a child process reads the same addresses.
+
+        An address from a file stays out of the environment, which the system shows to the same user and to root.
+        """
+        found: dict[str, str] = {}
+        for name, address in (("EPSILON_STORE_URL", self.store_url), ("EPSILON_ARTIFACT_URL", self.shared)):
+            file = address.file if isinstance(address, Address) else None
+            found |= {name: "" if file else address or "", f"{name}_FILE": str(file or "")}
+        return found
+
+    @property
     def secret_files(self) -> tuple[Path, ...]:
         """The files with secrets, which no backup contains."""
-        return tuple(filter(None, (self.cluster_key, self.access, self.metrics_token)))
+        addresses = (each.file for each in (self.store_url, self.shared) if isinstance(each, Address))
+        return tuple(filter(None, (self.cluster_key, self.access, self.metrics_token, *addresses)))
 
     @property
     def artefacts(self) -> ArtifactStore:
@@ -120,11 +149,12 @@ class Settings:
         return cls(
             home=home.resolve(),
             data_dir=Path(data).expanduser().resolve() if data else None,
-            store_url=os.environ.get("EPSILON_STORE_URL") or f"sqlite:///{home.resolve() / 'runs.sqlite'}",
+            store_url=_address("EPSILON_STORE_URL", os.environ.get("EPSILON_STORE_URL", ""))
+            or f"sqlite:///{home.resolve() / 'runs.sqlite'}",
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
             cluster_key=Path(key).expanduser().resolve() if key else None,
             backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
-            shared=_variable("EPSILON_ARTIFACT_URL") or None,
+            shared=_address("EPSILON_ARTIFACT_URL", _variable("EPSILON_ARTIFACT_URL")) or None,
             language_model=Path(model).expanduser().resolve() if model else None,
             poll=_poll(_variable("EPSILON_POLL_ADDRESS")),
             access=Path(access).expanduser().resolve() if access else None,
@@ -136,6 +166,25 @@ class Settings:
 def _variable(name: str) -> str:
     """Return an environment variable, or the one with its old name where the new one is not set; "" for neither."""
     return os.environ.get(name, os.environ.get(OLD_VARIABLES[name], ""))
+
+
+def _address(name: str, value: str) -> Address:
+    """Return an address from its variable, or from the file that ``NAME_FILE`` names; empty for neither.
+
+    Args:
+        name: Name of the variable.
+        value: Its value.
+
+    Raises:
+        InvalidConfig: If both are set, or the file cannot be read, is empty, or may be read by other users.
+    """
+    named = os.environ.get(f"{name}_FILE")
+    if not named:
+        return Address.of(value)
+    if value:
+        raise InvalidConfig(f"{name} and {name}_FILE={named} are both set, expected one of them")
+    file = Path(named).expanduser().resolve()
+    return Address.of(file_access.read_secret(f"{name}_FILE", file), file)
 
 
 def _days(text: str | None) -> int | None:

@@ -36,7 +36,8 @@ OTHER_VARIABLES = {"PORT", "PGPASSFILE", "STREAMLIT_SERVER_ADDRESS", "STREAMLIT_
 
 def settings_variables() -> set[str]:
     text = (REPOSITORY / "engine/settings.py").read_text()
-    return set(re.findall(r'(?:environ\.get|_variable)\("(EPSILON_\w+)"', text))
+    files = {f"{name}_FILE" for name in re.findall(r'_address\("(EPSILON_\w+)"', text)}
+    return files | set(re.findall(r'(?:environ\.get|_variable)\("(EPSILON_\w+)"', text))
 
 
 def instructions(word: str) -> list[str]:

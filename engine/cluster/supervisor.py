@@ -235,11 +235,10 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {
         "EPSILON_HOME": str(settings.home),
         "EPSILON_DATA_DIR": str(settings.data_dir or ""),
-        "EPSILON_STORE_URL": settings.store_url,
         "EPSILON_SCHEDULER": settings.scheduler or "",
         "EPSILON_CLUSTER_KEY": str(settings.cluster_key or ""),
         "EPSILON_BACKEND": settings.backend,
-        "EPSILON_ARTIFACT_URL": settings.shared or "",
+        **settings.address_variables,
     }
 
 

@@ -97,9 +97,7 @@ def _read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ
-        | {"EPSILON_HOME": str(settings.home), "EPSILON_ARTIFACT_URL": settings.shared or ""}
-        | _ONE_THREAD,
+        env=os.environ | {"EPSILON_HOME": str(settings.home)} | settings.address_variables | _ONE_THREAD,
     )
     timeout = threading.Timer(SECONDS, process.kill)
     timeout.start()

@@ -100,7 +100,7 @@ class TaggingClient:
         if self._process is None or self._process.poll() is not None:
             tell("starting the taggers")
             self._heard = b""
-            here = {"EPSILON_HOME": str(self._settings.home), "EPSILON_ARTIFACT_URL": self._settings.shared or ""}
+            here = {"EPSILON_HOME": str(self._settings.home)} | self._settings.address_variables
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "engine.service.tagging_process", str(self._settings.published)],
                 cwd=REPOSITORY,

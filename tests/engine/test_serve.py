@@ -210,3 +210,20 @@ def test_retention_runs_daily_until_the_dashboard_stops(monkeypatch, tmp_path, e
     stopping.set()
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_metrics_token_that_other_users_can_read_is_refused(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("a token of many characters")
+    token.chmod(0o644)
+    called = subprocess.run(
+        [sys.executable, "-m", "engine.serve"],
+        env={"EPSILON_METRICS_TOKEN_FILE": str(token), "EPSILON_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+    assert called.returncode == 2
+    assert f"EPSILON_METRICS_TOKEN_FILE={token} may be read by other users: chmod 600" in called.stderr + called.stdout

@@ -83,8 +83,8 @@ def test_other_users_are_refused(app, of):
 
 
 def test_unknown_person_is_refused_by_name(app):
-    with pytest.raises(InvalidConfig, match="name='nobody': nothing is held"):
-        exported(app, "nobody")
+    with pytest.raises(InvalidConfig, match="name='unknown': nothing is held"):
+        exported(app, "unknown")
 
 
 def test_export_is_in_the_audit_log(app, of):
