@@ -5,7 +5,10 @@ import errno
 import io
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,7 +24,7 @@ from engine.corpus import resolve
 from engine.errors import InvalidConfig, StoreError
 from engine.records import RunState
 from engine.service import Application, backup
-from engine.settings import Settings
+from engine.settings import REPOSITORY, Settings
 from engine.store import backup_archive
 from engine.store.run_store import RunStore
 from engine.store.schema import notes
@@ -317,6 +320,26 @@ class TestRestore:
         with pytest.raises(StoreError, match="No space left"):
             backup.restore(other, archive)
         assert not files(other.home.parent)
+
+    def test_kill_leaves_no_home_and_the_next_restoration_succeeds(self, archive, other):
+        code = f"""
+import os, signal
+from engine.service import backup
+from engine.settings import REPOSITORY, Settings
+from engine.store import backup_archive
+from pathlib import Path
+left = iter(range(2, -1, -1))
+backup_archive.os.fsync = lambda number: next(left) or os.kill(os.getpid(), signal.SIGKILL)
+backup.restore(Settings(home=Path({str(other.home)!r}), data_dir=None, store_url={str(other.store_url)!r}),
+    Path({str(archive)!r}))
+"""
+        killed = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert not other.home.exists()
+        assert files(other.home.parent)
+        backup.restore(other, archive)
+        assert files(other.home) == {*SAVED, "runs.sqlite"}
+        assert [path.name for path in other.home.parent.iterdir()] == ["other"]
 
     def test_mounted_home_is_filled_in_place(self, archive, other, monkeypatch):
         other.home.mkdir(parents=True)
