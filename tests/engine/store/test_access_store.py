@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
 from engine.access.roles import Limits, Role, User
 from engine.errors import NotAllowed, RunNotFound
@@ -12,6 +13,7 @@ from engine.records import RunState
 from engine.store import permissions
 from engine.store.access_store import AccessStore
 from engine.store.run_store import RunStore
+from engine.store.schema import deeds
 from tests.engine.factories import SMALL, provenance, record
 
 ADA = User(name="ada@example.org", role=Role.ADMIN)
@@ -202,3 +204,35 @@ def test_audit_log_is_ordered_and_sanitises_names(store):
     assert oldest.number < newest.number
     assert oldest.at <= newest.at
     assert len(access.audit_log(1)) == 1
+
+
+def test_log_is_counted_filtered_and_shortened_by_user_and_time(store):
+    access = AccessStore(store)
+    for person, deed, refused in ((RITA, "upload", False), (RITA, "upload", False), (RUDI, "publish", True)):
+        access.log_action(person.name, deed, f"of {person.name}", refused=refused)
+    with store.begin() as connection:
+        connection.execute(update(deeds).where(deeds.c.number == 1).values(at=100.0))
+    assert [entry.number for entry in access.audit_log(10, RITA.name)] == [2, 1]
+    assert [entry.number for entry in access.audit_log(10, None, 200.0)] == [3, 2]
+    assert [entry.number for entry in access.audit_log(1)] == [3]
+    assert sorted(access.activity(0.0)) == [(RITA.name, "upload", False, 2), (RUDI.name, "publish", True, 1)]
+    assert sorted(access.activity(200.0)) == [(RITA.name, "upload", False, 1), (RUDI.name, "publish", True, 1)]
+    assert access.subjects_since(200.0) == {f"of {RITA.name}", f"of {RUDI.name}"}
+    assert access.number_before(200.0) == 1
+    assert access.delete_before(200.0) == 1
+    assert [entry.number for entry in access.audit_log(10)] == [3, 2]
+
+
+def test_belongings_are_those_of_one_user(store_with_run):
+    store_with_run.for_user(RUDI).submit("hers", SMALL, "checksum")
+    for user, name in ((RITA, "my-a"), (RITA, "my-b"), (RUDI, "my-c")):
+        AccessStore(store_with_run.for_user(user)).keep_corpus(lambda name=name: name)
+    AccessStore(store_with_run.for_user(RITA)).share(permissions.CORPUS, "my-a", shared=True)
+    AccessStore(store_with_run.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
+    access = AccessStore(store_with_run)
+    access.log_action(RUDI.name, "upload", "c.conll")
+    hers, his = (access.belongings(user.name) for user in (RITA, RUDI))
+    assert (hers.runs, hers.joint, hers.shared) == ({"hers"}, {"hers"}, {"hers"})
+    assert (hers.corpora, his.corpora) == ({"my-a", "my-b"}, {"my-c"})
+    assert (len(hers.log), [entry.action for entry in his.log]) == (0, ["upload"])
+    assert access.corpora_by_user() == {RITA.name: 2, RUDI.name: 1}
