@@ -4,6 +4,7 @@ import inspect
 import io
 import operator
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -190,7 +191,12 @@ class Subjects:
 
 
 ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
+    "access.activity": [lambda app, of: app.access.activity(0.0)],
     "access.audit_log": [lambda app, of: app.access.audit_log()],
+    "access.belongings": [lambda app, of: app.access.belongings("rita")],
+    "access.corpora_by_user": [lambda app, of: app.access.corpora_by_user()],
+    "access.delete_before": [lambda app, of: app.access.delete_before(time.time(), of.run)],
+    "access.number_before": [lambda app, of: app.access.number_before(time.time())],
     "access.require_owner": [
         lambda app, of: app.access.require_owner("run", of.run),
         lambda app, of: app.access.require_owner("corpus", of.corpus),
@@ -199,6 +205,7 @@ ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
         lambda app, of: app.access.share("run", of.run, shared=True),
         lambda app, of: app.access.share("corpus", of.corpus, shared=True),
     ],
+    "access.subjects_since": [lambda app, of: app.access.subjects_since(0.0)],
     "access.shared": [lambda app, of: (app.access.shared("run"), app.access.shared("corpus"))],
     "audits.all": [lambda app, of: app.audits.all().keys()],
     "audits.charge": [lambda app, of: app.audits.charge(of.on_corpus, unprotected=True)],
@@ -238,11 +245,13 @@ ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
     "previews.plan": [lambda app, of: app.previews.plan(of.on_corpus)],
     "previews.preview": [lambda app, of: app.previews.preview(of.on_corpus)],
     "previews.scenario": [lambda app, of: app.previews.scenario(of.run)],
+    "queries.checksums": [lambda app, of: app.queries.checksums()],
     "queries.corpus": [lambda app, of: app.queries.corpus(of.on_corpus).checksum],
     "queries.find": [lambda app, of: app.queries.find(of.on_corpus), lambda app, of: app.queries.find(of.whole.config)],
     "queries.get": [lambda app, of: app.queries.get(of.run)],
     "queries.has_active": [lambda app, of: app.queries.has_active()],
     "queries.identity": [lambda app, of: app.queries.identity(of.on_corpus)],
+    "queries.notes": [lambda app, of: app.queries.notes()],
     "queries.only_visible": [lambda app, of: app.queries.only_visible({of.run: 1})],
     "queries.overlap": [lambda app, of: app.queries.overlap(of.on_corpus)],
     "queries.overview": [lambda app, of: app.queries.overview(repeats=True)],
