@@ -7,6 +7,7 @@
 # make lint        runs ruff and mypy, and searches for banned phrases and secrets
 # make sbom        lists the installed packages with their licences, in CycloneDX format: sbom.json
 # make setup       installs only: .venv, pinned packages, word vectors, language models, compiled training step
+# make image       builds the container image and prints its size (ARGUMENTS="--build-arg PARTS=": with all parts)
 # make results     computes missing published runs, cached_results/; five hours on two cores
 # make audit       queries the current list of vulnerabilities of packages (OSV=address: another than osv.dev)
 # make coverage    runs all tests except browser tests, and reports line and branch coverage
@@ -20,7 +21,7 @@ PYTHON := $(VENV)/bin/python
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: run test check contract nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
+.PHONY: run test check contract nightly lint sbom audit coverage lock results image setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.setup.install --pages
@@ -87,6 +88,7 @@ lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/setup/builders.in -o engine/setup/builders.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/setup/postgresql.in -o engine/setup/postgresql.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c tests/requirements.txt engine/setup/sbom.in -o engine/setup/sbom.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 federation/requirements.in -o federation/requirements.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/vectors.in -o engine/setup/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/language_model.in -o engine/setup/language_model.txt
@@ -96,6 +98,10 @@ lock: setup-tests
 
 results: setup
 	@$(PYTHON) -m benchmarks.cached_results
+
+ARGUMENTS :=
+image: setup-tests
+	@$(PYTHON) -m tests.image.recipe $(ARGUMENTS)
 
 setup: $(PYTHON)
 	@$(PYTHON) -m engine.setup.install

@@ -15,6 +15,7 @@ import psutil
 FIRST_CACHE, SECOND_CACHE = 32 * 2**10, 512 * 2**10
 """Bytes per thread if the cache sizes are unknown: common sizes, on the small side."""
 _CPUS = "sys/devices/system/cpu"
+_GROUPS = "sys/fs/cgroup"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -142,18 +143,36 @@ def _share(root: Path, allowed: Collection[int], level: int) -> int:
     return min(shares, default=0)
 
 
+def memory(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may use: those of the machine, within its control groups' limits.
+
+    Args:
+        root: Folder that contains ``sys`` and ``proc``.
+    """
+    first = _read(root / _GROUPS / "memory" / "memory.limit_in_bytes")  # cgroups version 1; without a limit, 2^63
+    limits = [first, *(_read(path / "memory.max") for path in _groups(root))]
+    total: int = psutil.virtual_memory().total
+    return min([total, *(int(limit) for limit in limits if limit.isdigit())])
+
+
 def _limits(root: Path) -> Iterator[int]:
     """Yield the whole cores that each control group of this process may use, if it has a limit."""
-    groups = root / "sys/fs/cgroup"
-    quota, period = (_read(groups / "cpu" / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    quota, period = (_read(root / _GROUPS / "cpu" / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
     if quota.isdigit() and period.isdigit():  # cgroups version 1, where -1 means no limit
         yield max(1, int(quota) // int(period))
-    group = next((line[3:] for line in _read(root / "proc/self/cgroup").splitlines() if line.startswith("0::")), "")
-    folder = groups / group.strip().lstrip("/")
-    for path in (folder, *folder.parents):
+    for path in _groups(root):
         quota, _, period = _read(path / "cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit():
             yield max(1, int(quota) // int(period))
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Yield the folder of each control group of this process (version 2), the innermost first."""
+    groups = root / _GROUPS
+    group = next((line[3:] for line in _read(root / "proc/self/cgroup").splitlines() if line.startswith("0::")), "")
+    folder = groups / group.strip().lstrip("/")
+    for path in (folder, *folder.parents):
+        yield path
         if path == groups:
             return
 
@@ -185,5 +204,5 @@ def _read(path: Path) -> str:
 def machine_class() -> str:
     """Return the kind of this machine without its host name: processor, cores, memory, system."""
     cpu = processor()
-    memory = round(psutil.virtual_memory().total / 2**30)
-    return f"{cpu.name}, {cpu.cores_text}, {memory} GB, {platform.system()}"
+    total = round(psutil.virtual_memory().total / 2**30)
+    return f"{cpu.name}, {cpu.cores_text}, {total} GB, {platform.system()}"

@@ -19,7 +19,7 @@ import psutil
 from engine import file_access, setup_status
 from engine.cluster.supervisor import ClusterFiles
 from engine.errors import EpsilonError, StoreError
-from engine.hardware import lower_priority, processor
+from engine.hardware import lower_priority, memory, processor
 from engine.records import RunState
 from engine.settings import Settings
 from engine.store import noise_keys
@@ -132,7 +132,7 @@ def workers_here(settings: Settings) -> int:
     threads = processor().threads
     if settings.backend == "tensorflow":
         return max(1, threads // 2)
-    by_memory: int = psutil.virtual_memory().total // 2 // WORKER_BYTES
+    by_memory = memory() // 2 // WORKER_BYTES
     return max(1, min(threads, MOST_WORKERS, by_memory))
 
 

@@ -21,6 +21,7 @@ from engine.settings import Settings
 from engine.simulation.setup import prepare
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
+from engine.training.backends import require_tensorflow
 from engine.training.batches import Batch, batch_of
 
 AGREEMENT = 1e-4
@@ -71,9 +72,10 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         steps: number of steps.
 
     Raises:
-        InvalidConfig: for a run without noise, and for a mechanism that TensorFlow Privacy's optimiser lacks. Also
-            raises the errors of :func:`engine.simulation.run.simulate`.
+        InvalidConfig: for a run without noise, for a mechanism that TensorFlow Privacy's optimiser lacks, and if
+            TensorFlow is not installed. Also raises the errors of :func:`engine.simulation.run.simulate`.
     """
+    require_tensorflow("The cross-check")
     if not config.privacy.private or config.privacy.clip_norm is None:
         raise InvalidConfig("noise_multiplier=0, expected a private run: TensorFlow Privacy supports no others")
     if config.tagger.name not in TAGGERS:

@@ -75,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", action="store_true", help="also install the tools of the tests")
     parser.add_argument("--vectors", choices=("en_core_web_md", "en_core_web_lg"), help="additional word vectors")
     parser.add_argument(
+        "--small",
+        action="store_true",
+        help="omit TensorFlow and the larger language model, as the container image does",
+    )
+    parser.add_argument(
         "--pages", action="store_true", help="install only what pages need; the rest follows in the background"
     )
     chosen = parser.parse_args(arguments)
@@ -90,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.pages:
         return 0 if ready_for_pages() else 1
     with setup_status.alone(waiting()):
-        if not install_packages(packages.TESTS if chosen.tests else packages.PRODUCT):
+        if not install_packages(packages.TESTS if chosen.tests else packages.PRODUCT, light=chosen.small):
             return 1
-        failed = set(make_missing(over=True))
+        failed = set(make_missing(over=True, small=chosen.small))
         if chosen.vectors and not vectors_installed(chosen.vectors):
             part = Part(
                 name=chosen.vectors,
@@ -158,16 +163,17 @@ def install_packages(listed: str, *, light: bool = False) -> bool:
     return True
 
 
-def make_missing(*, over: bool) -> dict[str, str]:
+def make_missing(*, over: bool, small: bool = False) -> dict[str, str]:
     """Install the missing parts one after another and record the progress.
 
     Args:
         over: Whether lines in the terminal may be overwritten.
+        small: Whether only the parts of a small installation are installed.
 
     Returns:
         The error message of each part that failed, by name.
     """
-    missing = [part for part in PARTS if not part.there()]
+    missing = [part for part in (SMALL if small else PARTS) if not part.there()]
     progress = Progress(parts=tuple(part.name for part in missing))
     for number, part in enumerate(missing):
         progress = replace(progress, over=number, step="")
@@ -243,9 +249,18 @@ def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
 
 def tensorflow_installed() -> bool:
     """Return whether TensorFlow, its dependencies and TensorFlow Privacy are installed."""
+    return tf_privacy_installed() and packages.installed(packages.PRODUCT, Path(sys.prefix))
+
+
+def tf_privacy_installed() -> bool:
+    """Return whether TensorFlow Privacy is installed. Its statement in privacy reports needs no TensorFlow."""
     importlib.invalidate_caches()
-    there = importlib.util.find_spec("tensorflow_privacy") is not None
-    return there and packages.installed(packages.PRODUCT, Path(sys.prefix))
+    return importlib.util.find_spec("tensorflow_privacy") is not None
+
+
+def fetch_tf_privacy(progress: Callable[[str], None]) -> None:
+    """Install TensorFlow Privacy alone. Raises Failed."""
+    packages.fetch(packages.pip_install(TF_PRIVACY, "--ignore-requires-python"), progress)
 
 
 def fetch_heavy(progress: Callable[[str], None]) -> None:
@@ -253,7 +268,7 @@ def fetch_heavy(progress: Callable[[str], None]) -> None:
     try:
         if not packages.installed(packages.PRODUCT, Path(sys.prefix)):
             packages.install(packages.PRODUCT, Path(sys.prefix), progress)
-        packages.fetch(packages.pip_install(TF_PRIVACY, "--ignore-requires-python"), progress)
+        fetch_tf_privacy(progress)
     except Failed as error:
         raise Failed(
             f"TensorFlow could not be downloaded ({error}). Only the reference back end and TensorFlow Privacy's "
@@ -333,6 +348,12 @@ PARTS = (
     Part(name=setup_status.MPNET, there=mpnet_installed, make=mpnet.install),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
+
+SMALL = (
+    *(part for part in PARTS if part.name not in (setup_status.TENSORFLOW, setup_status.MPNET)),
+    Part(name="TensorFlow Privacy", there=tf_privacy_installed, make=fetch_tf_privacy),
+)
+"""Parts of a small installation (``--small``)."""
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.hardware import (
@@ -15,6 +16,7 @@ from engine.hardware import (
     from_sysctl,
     in_list,
     machine_class,
+    memory,
     processor,
 )
 
@@ -114,6 +116,17 @@ def test_cgroup_v1_limits_are_read(tmp_path):
     assert from_files(tmp_path, range(4)).cores == 2
     write(group / "cpu.cfs_quota_us", "-1")
     assert from_files(tmp_path, range(4)).cores == 4
+
+
+@pytest.mark.parametrize("file", ["sys/fs/cgroup/outer/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"])
+def test_memory_limit_of_a_control_group_counts(tmp_path, file):
+    """Check a parent group of version 2 and a group of version 1, and that neither exceeds the machine's memory."""
+    write(tmp_path / "proc/self/cgroup", "0::/outer/inner")
+    write(tmp_path / "sys/fs/cgroup/outer/inner/memory.max", "max")
+    write(tmp_path / file, str(3 * KB))
+    assert memory(tmp_path) == 3 * KB
+    write(tmp_path / file, str(2**63 - 4096))
+    assert memory(tmp_path) == psutil.virtual_memory().total
 
 
 @pytest.mark.parametrize("size", ["", "much", "K", "-1K"])

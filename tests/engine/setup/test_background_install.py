@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,11 +161,24 @@ def test_main_makes_all_parts_and_fails_without_required_ones(monkeypatch, fails
 
     names = (setup_status.VECTORS, setup_status.TRAINING, setup_status.LANGUAGE_MODEL)
     made = parts(monkeypatch, **{name: make(name) for name in names})
-    monkeypatch.setattr(install, "install_packages", lambda listed: listed == packages.TESTS)
+    monkeypatch.setattr(install, "install_packages", lambda listed, light: listed == packages.TESTS and not light)
     monkeypatch.setattr(install, "vectors_installed", lambda name: False)
     monkeypatch.setattr(install, "fetch_vectors", make("en_core_web_lg"))
     assert install.main(["--tests", "--vectors", "en_core_web_lg"]) == code
     assert made == [name for name in names if name != fails]
+
+
+def test_small_installation_omits_tensorflow_and_the_larger_model(monkeypatch):
+    """Its parts include TensorFlow Privacy, whose statement in privacy reports needs no TensorFlow."""
+    made: list[str] = []
+    small = [
+        replace(part, there=lambda: False, make=lambda _, name=part.name: made.append(name)) for part in install.SMALL
+    ]
+    monkeypatch.setattr(install, "SMALL", small)
+    monkeypatch.setattr(install.setup_status, "alone", lambda waiting: nullcontext())
+    monkeypatch.setattr(install, "install_packages", lambda listed, light: listed == packages.PRODUCT and light)
+    assert install.main(["--small"]) == 0
+    assert made == [setup_status.VECTORS, setup_status.TRAINING, setup_status.LANGUAGE_MODEL, "TensorFlow Privacy"]
 
 
 def test_failed_pip_stops_the_install(monkeypatch, capsys, tmp_path):

@@ -24,6 +24,7 @@ LISTS = (
     *install.VENDORED.values(),
     install.LANGUAGE_MODEL,
     install.TF_PRIVACY,
+    "engine/setup/sbom.txt",
 )
 PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 

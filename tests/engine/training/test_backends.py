@@ -23,6 +23,7 @@ from engine.taggers.layers import (
     Window,
 )
 from engine.taggers.tagger import FEATURES, Input, Node, stack
+from engine.training import backends
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import Backend
@@ -555,3 +556,10 @@ def test_extreme_scores_neither_overflow_nor_underflow() -> None:
     assert found.losses.max() > 500
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(found.total, expected.total, rtol=1e-4, atol=1e-5)
+
+
+def test_missing_tensorflow_is_named(monkeypatch):
+    """A small installation, such as the container image, has none."""
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InvalidConfig, match="EPSILON_BACKEND=tensorflow needs TensorFlow, which is not installed"):
+        backends.backend_of.__wrapped__(TAGGERS["tddl"], "sum", "tensorflow")
