@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from engine.config import JOIN, OWN
@@ -30,6 +31,8 @@ WHOLE = "whole.conll"
 SPLIT = "@"
 """Separator between a corpus and the number of a split of all its sentences: ``ade@3``."""
 _MOST_SPLITS = 2**32 - 1
+_MOST_HEAD_LINES = 10_000
+"""Most lines before the first token in which a declaration is searched; the server itself reads them."""
 _LONGEST_LINE = 20_000
 """Longest line of a declaration in bytes: 200 names of 60 characters and more."""
 
@@ -173,7 +176,8 @@ def _in_head(path: Path) -> DeclaredTypes | None:
     """Return the declaration before the first token of a column file."""
     try:
         with path.open("rb") as file:
-            lines = (line.decode(errors="replace") for line in iter(lambda: file.readline(_LONGEST_LINE), b""))
+            head = islice(iter(lambda: file.readline(_LONGEST_LINE), b""), _MOST_HEAD_LINES)
+            lines = (line.decode(errors="replace") for line in head)
             return declared_types.from_lines(declared_types.head(lines), path.name)
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}") from error
