@@ -368,13 +368,13 @@ def _state(app: Application, hers: Subjects) -> list[object]:
 
 @pytest.mark.parametrize("name", ["vera", "rudi"])
 def test_other_users_things_are_answered_as_if_they_did_not_exist(name, app, of, hers):
-    """A viewer and a runner get for each method the answer that they get for names that nobody has."""
+    """A viewer and a runner get for each method the answer that they get for names that do not exist."""
     other, before = of(name), _state(app, hers)
-    without = replace(hers.whole, run_id="0" * 16, config=replace(CONFIG, corpus="my-nobody"))
-    nobody = Subjects("0" * 16, "my-nobody", without, replace(hers.public, run_id="1" * 16))
+    without = replace(hers.whole, run_id="0" * 16, config=replace(CONFIG, corpus="my-absent"))
+    absent = Subjects("0" * 16, "my-absent", without, replace(hers.public, run_id="1" * 16))
     for method, attacks in ATTACKS.items():
         for number, attack in enumerate(attacks):
-            told, expected = _answer(attack, other, hers), _answer(attack, other, nobody)
+            told, expected = _answer(attack, other, hers), _answer(attack, other, absent)
             assert told == expected, f"{method}, {number}"
     assert _state(app, hers) == before
     assert any(entry.refused for entry in app.access.audit_log() if entry.person == name)
