@@ -76,8 +76,8 @@ def open_questions() -> str:
     for variant in (*diagnosis.crf(), *diagnosis.phases()):
         result = diagnosis.measure(variant, app.queries.find)
         epsilon = epsilon_text(result.epsilon) if result.epsilon else ""
-        if variant.kind == diagnosis.COUNTERFACTUAL:
-            epsilon = "not computed" if variant.config.privacy.private else "∞"
+        if not variant.config.privacy.private:
+            epsilon = "∞"
         f1 = result.entity.f1.text if result.entity else ""
         rows.append((variant.group, variant.name, variant.kind, f1, epsilon, result.seeds_text))
     return markdown(("question", "variant", "kind", "entity-level F1", "ε", "seeds"), rows)

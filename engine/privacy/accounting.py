@@ -253,8 +253,8 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
     while cost(high, quick) > target_epsilon:
         if high >= LARGEST_NOISE_MULTIPLIER:
             raise InvalidConfig(
-                f"target_epsilon={target_epsilon:g} cannot be reached by {accountant} at delta={plan.delta:g} "
-                f"with any noise multiplier up to {LARGEST_NOISE_MULTIPLIER:,.0f}"
+                f"ε = {target_epsilon:g} cannot be reached at δ = {plan.delta:g} with any noise multiplier up to "
+                f"{LARGEST_NOISE_MULTIPLIER:,.0f} (accountant: {accountant})"
             )
         low, high = high, min(2 * high, LARGEST_NOISE_MULTIPLIER)
     # ε falls as σ grows, so bisection finds the border; tiny σ are slow to account for and not used in practice. The

@@ -25,7 +25,7 @@ class CopiedCacheLocator(InTreeCacheLocator):
     """
 
     def __init__(self, py_func: object, py_file: str) -> None:
-        super().__init__(py_func, py_file)
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         inside = Path(py_file).resolve().parent.relative_to(_ENGINE)
         self._cache_path = str(_copied() / inside)
 
@@ -35,7 +35,7 @@ class CopiedCacheLocator(InTreeCacheLocator):
         path = Path(py_file).resolve()
         if not path.is_relative_to(_ENGINE) or os.access(path.parent, os.W_OK):
             return None
-        located: CopiedCacheLocator | None = super().from_function(py_func, py_file)
+        located: CopiedCacheLocator | None = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
         return located
 
 

@@ -19,8 +19,8 @@ COVERAGE = """\
 **Counted runs**
 
 - The charge of a cancelled run, or of one that is deleted before it ends, falls to the cost of the steps up to its last
-  saved scores. Without saved scores it is 0. With shuffled batches, phases or sampled clients, it then stays: the cost
-  is not proportional to the number of steps. A failed run, and one deleted after its end, stay charged in full.
+  saved scores. Without saved scores it is 0. With shuffled batches, phases or sampled clients, such a run stays charged
+  in full: its cost is not proportional to the number of steps. So does a failed run, and one deleted after its end.
 - Runs with the same noise, such as reruns with the same seed, count once. With noise from the operating system, each
   run counts.
 - A budget per client is valid for one partition of the corpus: a run with other clients is refused.

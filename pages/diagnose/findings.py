@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiments.diagnosis import COUNTERFACTUAL, FIX, Variant, noise_walk
+from engine.experiments.diagnosis import FIX, Variant, noise_walk
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.experiments.statistics import Spread
 from engine.records import RoundRecord, Run
@@ -69,8 +69,8 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
 
 
 def _epsilon(result: Tried) -> str:
-    if result.variant.kind == COUNTERFACTUAL:
-        return "not computed" if result.variant.config.privacy.private else "∞"
+    if not result.variant.config.privacy.private:
+        return "∞"
     return epsilon_text(result.measured.epsilon) if result.measured.epsilon is not None else ""
 
 

@@ -59,8 +59,8 @@ def crf(app: Application, corpus: str) -> None:
         st.markdown(paragraph)
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
     st.caption(
-        "Dotted line: F1 at σ = 1 with the paper settings. Hollow markers: counterfactual runs, whose noise is "
-        "left out or has the wrong size; they are not private. Bars: standard deviation over seeds."
+        "Dotted line: F1 at σ = 1 with the paper settings. Hollow markers: counterfactual runs without "
+        "noise; they are not private. Bars: standard deviation over seeds."
     )
     answer(app, tried, "run-crf")
 

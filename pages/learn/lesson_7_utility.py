@@ -79,8 +79,8 @@ def guarantee(epsilon: float) -> str:
     digits = max(0, math.ceil(-math.log10(100 - certainty)))
     return (
         f"**ε = {epsilon:g}**, {_TIERS[tier(epsilon)]}. An attacker who is 50 % certain that your sentence was used "
-        f"becomes at most {certainty:.{digits}f} % certain, whatever else they know (except with probability δ = 1 in "
-        "100,000)."
+        f"becomes at most {certainty:.{digits}f} % certain, whatever else they know. δ = 1 in 100,000 permits "
+        "rare exceptions."
     )
 
 

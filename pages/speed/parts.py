@@ -155,7 +155,7 @@ def fedner_table(result: Measurement) -> None:
     st.markdown("#### FedNER's Table 2")
     st.caption(
         f"On {address.plain(result.machine)}, all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds "
-        f"take {messages.duration(values['wall_s'])} in parallel, from the corpora alone to the last score. At this "
+        f"take {messages.duration(values['wall_s'])} in parallel, starting with only the corpora. At this "
         f"pace, all seeds take {messages.duration(total)}. Some rows are not in the paper; the others need "
         f"{messages.duration(reported)} of this time. {equal} bit-identical to the published ones."
     )

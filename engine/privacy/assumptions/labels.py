@@ -49,7 +49,8 @@ _WHY = {
     "ε is not a bound at the same δ.",
     "trainings": "Each training on the same data adds to ε (composition). This includes each trial of a hyperparameter "
     "search, whether its result is kept or not. Here all trainings have the same settings, fixed in advance.",
-    "delta": "The probability with which the guarantee may fail completely. A smaller δ needs a larger ε.",
+    "delta": "The amount by which a probability may exceed the limit of ε. In the worst case the guarantee fails "
+    "completely with this probability. A smaller δ needs a larger ε.",
     "seed": "Anyone who knows the seed can compute the noise and subtract it. Nothing is protected then.",
     "floating": "Noise in floating point is not exactly normal in its last digits (Mironov 2012). No ε here includes "
     "this effect, and we know of no other published ε that does.",

@@ -83,7 +83,8 @@ def handling(evidence: Evidence) -> Section:
     held = "scores" if evidence.last.loss is None else "counts, losses, gradient norms and scores"
     items = [
         f"The stored results of this run contain {held}. Neither these results nor this report contain sentences or "
-        "names from the data, except the names of entity types that the corpus does not declare.",
+        "names from the data. An exception is a corpus that does not declare its entity types: their names are those "
+        "of its tags.",
         evidence.shown,
         "The sentences are in the corpus files. The program's data folder also holds encoded sentences, from which "
         "words can be recovered. The permissions of these files decide who can read them. SHA-256 of the data read: "
