@@ -6,6 +6,7 @@ import re
 import shutil
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
@@ -435,11 +436,15 @@ class TestEvidence:
         assert composition(replace(evidence, second=None)).held is Held.CLAIMED
 
     def test_fault_of_dp_accounting_is_found(self, evidence_of, monkeypatch):
-        """Its δ of each loss is made too small, in memory."""
+        """Its losses are those of a smaller sensitivity, in memory."""
         evidence = evidence_of(PRIVATE)
         plan, steps = evidence.plan
-        honest = GaussianPrivacyLoss.mu_upper_cdf
-        monkeypatch.setattr(GaussianPrivacyLoss, "mu_upper_cdf", lambda self, x: honest(self, x - 0.1))
+        honest = GaussianPrivacyLoss.__init__
+
+        def faulty(self: GaussianPrivacyLoss, *arguments: Any, **options: Any) -> None:
+            honest(self, *arguments, **options | {"sensitivity": 0.8})
+
+        monkeypatch.setattr(GaussianPrivacyLoss, "__init__", faulty)
         for cache in (pld.one_step, accounting._pld_epsilon):
             cache.cache_clear()
         wrong = accounting.privacy_spent(plan, steps)

@@ -225,7 +225,7 @@ class TestNoiseMultiplier:
 
     def test_unreachable_target_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 20_000 / plan.noise_multiplier)
-        said = r"target_epsilon=1 cannot .*\bpld .*delta=1e-05 .*noise multiplier .*10,000$"
+        said = r"ε = 1 cannot .*δ = 1e-05 .*noise multiplier .*10,000 .*pld"
         with pytest.raises(InvalidConfig, match=said):
             noise_multiplier_for(1, SAMPLED)
 
