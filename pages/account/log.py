@@ -58,7 +58,7 @@ def show(app: Application, limits: Limits) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         downloads.button(
-            "Download CSV", lambda: _csv(frame), "who-did-what.csv", "text/csv", icon=":material/download:"
+            "Download CSV", lambda: _csv(frame), "audit-log.csv", "text/csv", icon=":material/download:"
         )
         st.caption(
             f"At most the {_MAX_ENTRIES:,} newest entries, with times in UTC. Viewing pages and copying from the "

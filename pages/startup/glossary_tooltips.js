@@ -12,7 +12,7 @@ const NOT_IN =
   "button, a, summary, input, textarea, select, code, pre, style, script, canvas, iframe, math, label:has(input), " +
   "[role=tab], [role=option], [role=slider], [data-baseweb=select], [data-baseweb=tag], .page-title, .katex, [class*=st-key-entry-] h5";
 const TITLES = ".infolayer"; // the only part of a chart with prose
-const OURS = "Epsilon Explorer"; // a name, not a term
+const OTHER = ["Epsilon Explorer", "audit log"]; // contain a term, but mean something else
 const PLOT = ".js-plotly-plot";
 const PAUSE = 200; // milliseconds from a change of the page to the next scan
 const NEAR = 3; // margin in pixels around a term in which a touch counts
@@ -28,7 +28,7 @@ function matcher(entries) {
     const begun = form.length > 1 && /\p{Ll}/u.test(first) ? `[${first}${first.toUpperCase()}]${text.slice(1)}` : text;
     return /\p{L}{3}$/u.test(form) ? `${begun}s?` : begun;
   };
-  const forms = [OURS, ...byForm.keys()].sort((one, other) => other.length - one.length).map(written);
+  const forms = [...OTHER, ...byForm.keys()].sort((one, other) => other.length - one.length).map(written);
   const any = new RegExp(`(?<![\\p{L}\\p{N}_]|\\p{L}\\.)(?:${forms.join("|")})(?![\\p{L}\\p{N}_]|\\.\\p{L})`, "gu");
   const entryOf = hit => {
     const tries = [hit, hit.replace(/s$/, "")].flatMap(form => [form, lower(form)]);
