@@ -9,6 +9,7 @@ import argparse
 import ipaddress
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -36,10 +37,10 @@ MEMORY = {"MALLOC_ARENA_MAX": "2"}
 """Limits glibc to two heaps: with one for each session's thread, freed memory could not be reused by other threads."""
 
 POLL = 0.1
-"""Seconds between two checks of the server, the signals and the parent process."""
+"""Seconds between two checks of another process while it is waited for."""
 
 CHECK = 1.0
-"""Seconds between two checks of the cluster."""
+"""Seconds between two checks of the cluster, and of the parent process."""
 
 RETENTION = [sys.executable, "-m", "engine", "retention", "--delete"]
 """Command that deletes what is older than EPSILON_RETENTION_DAYS."""
@@ -79,6 +80,7 @@ def main() -> int:
     if settings.shared:
         say(f"The files that runs share can be read by {settings.artefacts.readers}.")
     parent = Parent()
+    wakeups = Wakeups()
     background = start_set_up(umask)
     server = Server(command)
     stopping = threading.Event()
@@ -92,7 +94,7 @@ def main() -> int:
             code = server.keep()
             if background:
                 background.poll()  # reaps the process once it has ended
-            time.sleep(POLL)
+            wakeups.wait(CHECK)
         return code or 0
     finally:
         stopping.set()
@@ -136,6 +138,22 @@ class Server:
         say(f"The dashboard's server ended unexpectedly with code {code}. It is started again.")
         self._start()
         return None
+
+
+class Wakeups:
+    """Waits of the main thread that a signal ends, and so does the end of a child process, which is a signal too."""
+
+    def __init__(self) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # an ignored signal would not wake
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a signal arrives, or has arrived since the last wait, for at most ``seconds``."""
+        if select.select([self._reader], [], [], seconds)[0]:
+            os.read(self._reader, 4096)
 
 
 def server_command(environment: os._Environ[str] | dict[str, str], access: Path | None = None) -> list[str]:

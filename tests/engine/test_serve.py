@@ -122,6 +122,20 @@ def test_server_notices_the_end_of_its_launcher(server):
     assert server.process.wait(60) == -signal.SIGTERM
 
 
+ENDED_CHILD = """
+import subprocess, sys
+from engine import serve
+wakeups = serve.Wakeups()
+child = subprocess.Popen([sys.executable, "-c", ""])
+while child.poll() is None:
+    wakeups.wait(3600)
+"""
+
+
+def test_end_of_a_child_process_ends_a_wait():
+    subprocess.run([sys.executable, "-c", ENDED_CHILD], cwd=ROOT, check=True, timeout=600)
+
+
 class Cluster:
     """A cluster that is started by ``ensure_cluster`` and ends when a test says so."""
 
