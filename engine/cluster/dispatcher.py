@@ -46,6 +46,8 @@ QUIET = {
 Runs do not need it, and it took a tenth of a core. Dask also must not end workers after five minutes of silence: all
 workers are silent when a laptop sleeps, and the connection shows that a worker has died.
 """
+HEARTBEAT_SECONDS = 30
+"""Seconds between two heartbeats of a worker on this machine to Dask; the connection shows that a worker has died."""
 SHUT: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Disables Dask's HTTP pages, which need no key and which this program does not use."""
 NICENESS = 5
@@ -154,6 +156,7 @@ class Dispatcher:
 
         dask.config.set(QUIET | SHUT)  # before the next line, which reads some of these settings
         from distributed import Client, LocalCluster
+        from distributed import scheduler as dask_scheduler
 
         from engine.cluster import remote_workers, worker
 
@@ -170,6 +173,8 @@ class Dispatcher:
             shared = slots if settings.backend == "tensorflow" else 1
             limits = worker.environment(max(1, processor().cores // shared))
             os.environ.update(limits)  # the workers inherit them; TensorFlow would ignore later changes
+            # The answer to a heartbeat replaces the interval below: half a second for up to ten workers.
+            dask_scheduler.heartbeat_interval = lambda n: HEARTBEAT_SECONDS
             cluster = LocalCluster(
                 n_workers=slots,
                 threads_per_worker=1,
@@ -179,7 +184,7 @@ class Dispatcher:
                 security=True,  # other users of this machine could execute code through an open port
                 dashboard_address=None,
                 scheduler_sync_interval=60,
-                heartbeat_interval="30s",  # the connection shows that a worker has died
+                heartbeat_interval=f"{HEARTBEAT_SECONDS}s",
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),
             )

@@ -5,11 +5,13 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import psutil
 import pytest
+from distributed import scheduler
 
 from engine import setup_status
 from engine.cluster import dispatcher as dispatcher_process
@@ -178,6 +180,21 @@ def test_remote_workers_are_warmed_up_during_the_installation(dispatcher, tmp_pa
         dispatcher.step()
     assert len(dispatcher._client.given) == 1
     assert dispatcher.workers == 2
+
+
+async def seconds_between_heartbeats(dask_worker):
+    """Return a worker's interval after a heartbeat, whose answer may change it."""
+    await dask_worker.heartbeat()
+    return dask_worker.periodic_callbacks["heartbeat"].callback_time / 1000
+
+
+def test_local_workers_rarely_send_heartbeats(settings, monkeypatch):
+    monkeypatch.setattr(dispatcher_process, "workers_here", lambda _settings: 1)
+    monkeypatch.setattr(worker, "environment", lambda _cores: {})
+    monkeypatch.setattr(scheduler, "heartbeat_interval", scheduler.heartbeat_interval)  # restored after the test
+    with ExitStack() as stack:
+        made = dispatcher_process.Dispatcher(settings, stack, lambda: None)
+        assert list(made._client.run(seconds_between_heartbeats).values()) == [dispatcher_process.HEARTBEAT_SECONDS]
 
 
 def test_reconnected_scheduler_gets_its_runs_again(dispatcher, monkeypatch):
