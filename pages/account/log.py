@@ -57,9 +57,7 @@ def show(app: Application, limits: Limits) -> None:
         column_config={"when": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone="UTC")},
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        downloads.button(
-            "Download CSV", lambda: _csv(frame), "audit-log.csv", "text/csv", icon=":material/download:"
-        )
+        downloads.button("Download CSV", lambda: _csv(frame), "audit-log.csv", "text/csv", icon=":material/download:")
         st.caption(
             f"At most the {_MAX_ENTRIES:,} newest entries, with times in UTC. Viewing pages and copying from the "
             "screen are not logged."
