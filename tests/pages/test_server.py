@@ -5,6 +5,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 import time
 from types import ModuleType
 
@@ -103,4 +104,26 @@ def test_dashboard_uses_public_parts_of_streamlit_only():
         for module, path in FILES.items()
         if (found := {name for name in streamlit_names(path) if not is_public(name)})
     }
+    server = private.pop("pages.startup.server", set())
+    assert server == {"streamlit.watcher.polling_path_watcher"}  # the period of test_watchers_check_files_once_a_second
     assert not private, f"Parts of Streamlit that may change without notice: {private}"
+
+
+WATCHED = """
+import time
+from pathlib import Path
+from streamlit.watcher import polling_path_watcher
+from pages.startup.server import WATCH_SECONDS
+pauses = []
+polling_path_watcher.time = type("Clock", (), {"sleep": staticmethod(lambda s: (pauses.append(s), time.sleep(0.01)))})
+watcher = polling_path_watcher.PollingPathWatcher(str(Path("app.py")), print)
+while not pauses:
+    time.sleep(0.01)
+watcher.close()
+assert pauses[0] == WATCH_SECONDS, f"Streamlit checks files every {pauses[0]} s, expected {WATCH_SECONDS}"
+"""
+
+
+def test_watchers_check_files_once_a_second():
+    """The server sets a private constant of Streamlit. If this fails, Streamlit has changed: find its new place."""
+    subprocess.run([sys.executable, "-c", WATCHED], cwd=ROOT, check=True, timeout=600)
