@@ -7,21 +7,16 @@ measured twice: at the corpus's first use, and with another seed. ``--whole`` wa
 
 import argparse
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.dashboard_process import dashboard
 from engine.hardware import machine_class
-from engine.settings import REPOSITORY
 from tests.browser import chromium
 
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
@@ -38,14 +33,6 @@ def seconds_until(condition: Callable[[], object], limit: float = 900) -> float:
             raise TimeoutError(f"not within {limit:g} s")
         time.sleep(0.05)
     return time.monotonic() - start
-
-
-def answers(address: str) -> bool:
-    """Return whether a server answers at the address."""
-    try:
-        return bool(urllib.request.urlopen(address, timeout=2).status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def open_page(browser: Browser, address: str) -> tuple[Page, float]:
@@ -100,22 +87,9 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="wait for the final answer of a run")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as home:
-        environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
-        server = subprocess.Popen(
-            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
-        )
-        address = f"http://localhost:{port}/"
-        try:
-            measured = {"start": seconds_until(lambda: answers(f"{address}_stcore/health"))}
-            time.sleep(15)  # workers warm up in the background after the first paint
-            measured |= measure(address, chosen.corpus, chosen.whole)
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(30)
+    with tempfile.TemporaryDirectory() as home, dashboard(Path(home)) as started:
+        time.sleep(15)  # workers warm up in the background after the first paint
+        measured = {"start": started.start_seconds, **measure(f"{started.address}/", chosen.corpus, chosen.whole)}
     if chosen.json:
         sys.stdout.write(json.dumps(measured | {"machine": machine_class()}) + "\n")
     else:

@@ -1,12 +1,11 @@
-"""Processor time of the idle background processes, and start delay of a queued run.
+"""Processor time of an idle dashboard, and start delay of a queued run.
 
-``python -m benchmarks.idle_cpu [--seconds N] [--json] [--save]``: processor time of the cluster's process and of each
-of its workers, in per cent of a core, and the milliseconds from a submission until a worker claims the run, with the
-corpus encoded and the code compiled before.
+``python -m benchmarks.idle_cpu [--seconds N] [--json] [--save]``: processor time, in per cent of a core, of the
+launcher, the server, the dispatcher and the workers of a dashboard without open pages. Also the milliseconds from a
+submission until a worker claims the run, with the corpus encoded and the code compiled before.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
@@ -16,8 +15,9 @@ from typing import Any
 
 import psutil
 
+from benchmarks.dashboard_process import dashboard
 from benchmarks.report import finish, markdown
-from engine.cluster.supervisor import ClusterFiles, ensure_cluster, stop_cluster
+from engine.cluster.supervisor import ClusterFiles
 from engine.config import SimulationConfig, TrainingConfig
 from engine.service import Application
 from engine.settings import Settings
@@ -28,43 +28,47 @@ SETTLING_SECONDS = 5
 """Seconds between the last work and the first measurement."""
 
 
-def family(settings: Settings) -> list[psutil.Process]:
-    """Return the cluster's process, followed by its child processes."""
-    process = ClusterFiles(settings).process()
-    if process is None:
+def processes(launcher: psutil.Process, server: psutil.Process, settings: Settings) -> dict[str, list[psutil.Process]]:
+    """Return the processes of a dashboard by their role."""
+    dispatcher = ClusterFiles(settings).process()
+    if dispatcher is None:
         raise SystemExit("The cluster has stopped.")
-    return [process, *process.children(recursive=True)]
+    return {
+        "launcher": [launcher],
+        "server": [server, *server.children(recursive=True)],
+        "dispatcher": [dispatcher],
+        "workers": dispatcher.children(recursive=True),
+    }
 
 
-def processor_seconds(processes: list[psutil.Process]) -> list[float]:
-    """Return the processor seconds of each process since its start."""
-    return [sum(process.cpu_times()[:2]) for process in processes]
+def processor_seconds(roles: dict[str, list[psutil.Process]]) -> dict[str, float]:
+    """Return the processor seconds of each role since its start."""
+    return {name: sum(sum(process.cpu_times()[:2]) for process in each) for name, each in roles.items()}
 
 
-def settle(settings: Settings) -> None:
+def settle(roles: dict[str, list[psutil.Process]]) -> None:
     """Wait until the workers have finished warming up."""
     still, before = 0, 0.0
     while still < SETTLING_SECONDS:
-        now = sum(processor_seconds(family(settings)))
+        now = sum(processor_seconds(roles).values())
         still, before = (still + 1, now) if now - before < 0.3 else (0, now)
         time.sleep(1)
 
 
-def idle(settings: Settings, seconds: float) -> list[float]:
-    """Return the per cent of a core used by each process, the cluster's first."""
-    processes = family(settings)
-    before, begun = processor_seconds(processes), time.monotonic()
+def idle(roles: dict[str, list[psutil.Process]], seconds: float) -> dict[str, float]:
+    """Return the per cent of a core used by each role."""
+    before, begun = processor_seconds(roles), time.monotonic()
     time.sleep(seconds)
-    took = time.monotonic() - begun
-    return [100 * (b - a) / took for a, b in zip(before, processor_seconds(processes), strict=True)]
+    took, after = time.monotonic() - begun, processor_seconds(roles)
+    return {name: 100 * (after[name] - before[name]) / took for name in roles}
 
 
-def delays(app: Application) -> list[float]:
+def delays(app: Application, owner_pid: int) -> list[float]:
     """Return the milliseconds from submission to claim of sequential runs."""
     milliseconds = []
     for seed in range(STARTS):
         config = SimulationConfig(data_fraction=0.02, training=TrainingConfig(epochs=0.2), seed=seed)
-        status = app.runs.submit(config, owner_pid=os.getpid())
+        status = app.runs.submit(config, owner_pid=owner_pid)
         while not status.state.final:
             time.sleep(0.05)
             status = app.queries.status(status.run_id)
@@ -86,23 +90,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}")
-        app = Application(settings)
-        try:
-            ensure_cluster(settings, os.getpid())
-            settle(settings)
-            waits = delays(app)
-            settle(settings)
-            percents = idle(settings, options.seconds)
-        finally:
-            stop_cluster(settings, os.getpid())
+        with dashboard(home) as started:
+            while not ClusterFiles(settings).ready.exists():
+                time.sleep(0.1)
+            roles = processes(started.launcher, started.server, settings)
+            settle(roles)
+            app = Application(settings)
+            waits = delays(app, started.launcher.pid)
             app.close()
+            settle(roles)
+            percents = idle(roles, options.seconds)
     values: dict[str, Any] = {
-        "processes": [round(percent, 2) for percent in percents],
-        "percent_of_a_core": round(sum(percents), 2),
+        **{name: round(percent, 2) for name, percent in percents.items()},
+        "percent_of_a_core": round(sum(percents.values()), 2),
         "start_ms_median": round(statistics.median(waits)),
         "start_ms_most": round(max(waits)),
     }
     rows = [
+        *((f"idle, {name}", f"{percent:.2f} % of a core") for name, percent in percents.items()),
         ("idle, all processes together", f"{values['percent_of_a_core']:.2f} % of a core"),
         ("from submission to its start, median", f"{values['start_ms_median']} ms"),
         ("from submission to its start, slowest", f"{values['start_ms_most']} ms"),

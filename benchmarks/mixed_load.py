@@ -12,8 +12,6 @@ and a half after all sessions have left, and all errors.
 
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,13 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
+from benchmarks.dashboard_process import Dashboard, dashboard
 from benchmarks.report import finish, markdown
 from benchmarks.sessions import log_faults
-from engine.serve import SERVER
 from engine.settings import REPOSITORY
-from tests.browser.driving import answers, free_port
+from tests.browser.driving import free_port
 from tests.provider import Provider
 
 LEFT_SECONDS = 90.0
@@ -40,36 +37,19 @@ LOOK_SECONDS = 1.0
 
 
 @contextmanager
-def dashboard(home: Path, sessions: int) -> Iterator[tuple[str, psutil.Process, Path]]:
-    """Yield the address, the server process and the log of a dashboard with sign-in for this number of users."""
-    port, log, access = free_port(), home / "server.log", home / "access.toml"
+def serving(home: Path, sessions: int) -> Iterator[Dashboard]:
+    """Yield a dashboard with sign-in for this number of users."""
+    port, access = free_port(), home / "access.toml"
     people = {
         f"user {number}": {"sub": str(number), "email": f"user{number}@example.org", "email_verified": True}
         for number in range(sessions)
     }
-    with Provider(people) as provider, log.open("wb") as output:
-        address = f"http://localhost:{port}"
+    with Provider(people) as provider:
         roles = '[people]\nadmin = ["admin@example.org"]\nrunner = ["*"]\n'
-        access.write_text(provider.secrets_file(f"{address}/oauth2callback") + roles)
+        access.write_text(provider.secrets_file(f"http://localhost:{port}/oauth2callback") + roles)
         access.chmod(0o600)
-        variables = {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true", "EPSILON_ACCESS_FILE": str(access)}
-        serve = subprocess.Popen(
-            [sys.executable, "-m", "engine.serve"],
-            cwd=REPOSITORY,
-            env=os.environ | variables,
-            stdout=output,
-            stderr=output,
-        )
-        try:
-            while not answers(f"{address}/_stcore/health"):
-                if serve.poll() is not None:
-                    raise SystemExit(log.read_text())
-                time.sleep(0.1)
-            (server,) = (child for child in psutil.Process(serve.pid).children() if SERVER in child.cmdline())
-            yield address, server, log
-        finally:
-            serve.send_signal(signal.SIGINT)
-            serve.wait(60)
+        with dashboard(home, port, {"EPSILON_ACCESS_FILE": str(access)}) as started:
+            yield started
 
 
 def measure(sessions: int, seconds: float, home: Path) -> tuple[dict[str, Any], dict[str, list[float]], list[str]]:
@@ -79,13 +59,14 @@ def measure(sessions: int, seconds: float, home: Path) -> tuple[dict[str, Any], 
         Values of the server, the seconds of the answers by page or action, and the errors.
     """
     command = [sys.executable, "-m", "benchmarks.mixed_load_client"]
-    with dashboard(home, sessions) as (address, server, log):
+    with serving(home, sessions) as started:
+        server = started.server
         # One session first: what is loaded once, and kept for all, is not memory of a session.
         for number, duration in ((1, 30.0), (sessions, seconds)):
             before, processor, most = server.memory_info().rss, sum(server.cpu_times()[:2]), 0
             with (home / "answers.json").open("w+") as output:
                 client = subprocess.Popen(
-                    [*command, address, "--sessions", str(number), "--seconds", str(duration)],
+                    [*command, started.address, "--sessions", str(number), "--seconds", str(duration)],
                     cwd=REPOSITORY,
                     stdout=output,
                 )
@@ -97,7 +78,7 @@ def measure(sessions: int, seconds: float, home: Path) -> tuple[dict[str, Any], 
             processor = sum(server.cpu_times()[:2]) - processor
         time.sleep(LEFT_SECONDS)
         after = server.memory_info().rss
-        faults = [*seen["faults"], *log_faults(log, home / "cluster" / "log.txt")]
+        faults = [*seen["faults"], *log_faults(started.log, home / "cluster" / "log.txt")]
     every = [each for times in seen["took"].values() for each in times]
     if not every:
         raise SystemExit("\n".join(faults))

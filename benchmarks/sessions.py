@@ -12,17 +12,11 @@ from a shell, and its memory is not measured.
 
 import argparse
 import asyncio
-import os
 import random
 import re
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,12 +26,12 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.dashboard_process import Dashboard, dashboard
 from benchmarks.report import finish, markdown
 from benchmarks.session_client import Session
 from engine.config import SimulationConfig, TrainingConfig
-from engine.serve import SERVER
 from engine.service import Application
-from engine.settings import REPOSITORY, Settings
+from engine.settings import Settings
 
 SIZES = (5, 10, 25, 50, 100)
 RUNS = 4
@@ -123,42 +117,15 @@ def long_runs() -> list[SimulationConfig]:
 
 
 @contextmanager
-def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Process, Path]]:
-    """Yield the address, server process and log of a dashboard with running runs."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log, environment = home / "server.log", os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
-    environment.pop("EPSILON_STORE_URL", None)
-    with log.open("wb") as output:
-        serve = subprocess.Popen(
-            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=output, stderr=output
-        )
-    try:
-        address = f"http://localhost:{port}"
-        while not answers(f"{address}/_stcore/health"):
-            if serve.poll() is not None:
-                raise SystemExit(log.read_text())
-            time.sleep(0.1)
+def serving(home: Path, settings: Settings) -> Iterator[Dashboard]:
+    """Yield a dashboard with running runs."""
+    with dashboard(home) as started:
         app = Application(settings)
-        submitted = [app.runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
+        submitted = [app.runs.submit(config, owner_pid=started.launcher.pid) for config in long_runs()]
         while not any(app.queries.rounds(status.run_id) for status in submitted):
             time.sleep(0.5)
         app.close()
-        children = psutil.Process(serve.pid).children()
-        server = next(child for child in children if SERVER in child.cmdline())
-        yield address, server, log
-    finally:
-        serve.send_signal(signal.SIGINT)
-        serve.wait(60)
-
-
-def answers(address: str) -> bool:
-    """Return whether a server answers at the address."""
-    try:
-        return bool(urllib.request.urlopen(address, timeout=2).status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
+        yield started
 
 
 async def watch(address: str, number: int, end: float, seen: Seen) -> None:
@@ -228,9 +195,9 @@ def log_faults(*logs: Path) -> list[str]:
 def measure_own(sessions: int, seconds: float, folder: Path) -> Seen:
     """Measure one size with a new dashboard, whose home is ``folder``."""
     settings = replace(Settings.from_environment(), home=folder, store_url=f"sqlite:///{folder / 'runs.sqlite'}")
-    with serving(folder, settings) as (address, server, log):
-        seen = asyncio.run(measure(address, sessions, seconds, server))
-        seen.faults += log_faults(log, folder / "cluster" / "log.txt")
+    with serving(folder, settings) as started:
+        seen = asyncio.run(measure(started.address, sessions, seconds, started.server))
+        seen.faults += log_faults(started.log, folder / "cluster" / "log.txt")
     return seen
 
 

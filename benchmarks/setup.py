@@ -22,12 +22,13 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import FLAGS, answers, seconds_until
+from benchmarks.dashboard import FLAGS, seconds_until
 from benchmarks.report import finish, markdown
 from engine import setup_status
 from engine.hardware import machine_class
 from engine.settings import REPOSITORY
 from tests.browser import chromium
+from tests.browser.driving import answers
 
 BEFORE = ("virtual environment", "packages")
 """Parts that are installed before the first page."""

@@ -21,8 +21,8 @@ from pages.startup.security_headers import Guard
 WATCH_SECONDS = 1.0
 """Seconds between two checks of a configuration file; the server's end waits for one of them."""
 
-# Even with fileWatcherType = "none", Streamlit checks its configuration files five times a second, which took half of an
-# idle server's processor time. No setting changes the period.
+# Even with fileWatcherType = "none", Streamlit checks its configuration files five times a second. That is half of the
+# processor time of an idle server. No setting changes the period.
 polling_path_watcher._POLLING_PERIOD_SECS = WATCH_SECONDS  # type: ignore[misc]
 
 logging.disable(logging.WARNING)  # Streamlit warns about a call outside of a session

@@ -13,14 +13,13 @@ import pytest
 from websockets.asyncio.client import connect
 
 from benchmarks.session_client import Session
-from benchmarks.sessions import answers
 from engine.corpus.text_decoding import MAX_BYTES
 from engine.errors import CorpusError
 from engine.serve import server_command
 from pages.shared import uploads, visits
 from pages.shared.uploads import UploadRefused, Uploads
 from pages.shared.visits import Visits
-from tests.browser.driving import free_port
+from tests.browser.driving import answers, free_port
 from tests.engine.access.test_roles import text
 from tests.modules import ROOT
 

@@ -12,10 +12,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from benchmarks.session_client import Session
-from benchmarks.sessions import answers
 from engine.serve import server_command
 from pages.startup.origins import is_named, is_own
-from tests.browser.driving import free_port
+from tests.browser.driving import answers, free_port
 from tests.modules import ROOT
 
 WATCH = """

@@ -12,7 +12,6 @@ import pytest
 import streamlit as st
 
 from benchmarks.session_client import Session
-from benchmarks.sessions import answers
 from engine.settings import REPOSITORY
 from pages.shared import script_scheduler
 from pages.shared.script_scheduler import (
@@ -24,7 +23,7 @@ from pages.shared.script_scheduler import (
     PollRate,
     ScriptScheduler,
 )
-from tests.browser.driving import free_port
+from tests.browser.driving import answers, free_port
 
 
 class Script:

@@ -14,9 +14,8 @@ import streamlit
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 
 from benchmarks.session_client import Session
-from benchmarks.sessions import answers
 from engine.serve import server_command
-from tests.browser.driving import free_port
+from tests.browser.driving import answers, free_port
 from tests.modules import FILES, ROOT
 
 PUBLIC_MODULES = ("streamlit.column_config", "streamlit.components", "streamlit.delta_generator", "streamlit.typing")
