@@ -15,7 +15,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from numpy.typing import NDArray
-from scipy import fft, special
+from scipy import fft
 from scipy.signal import fftconvolve, lfilter
 
 from engine.errors import InvalidConfig
@@ -23,6 +23,8 @@ from engine.privacy.events import Event
 
 _TRUNCATED = 1e-15
 """Probability of the tails that self-composition may truncate; it counts as an infinite loss."""
+_LARGEST_ORDER = 20
+"""Largest order of the Chernoff bounds, times the number of losses; more orders hardly shorten the tails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +116,20 @@ class LossPmf:
 
     @functools.cached_property
     def _log_moments(self) -> list[tuple[float, float]]:
-        """Orders, and the logarithm of the moment generating function at each, in units of the width."""
-        indices = np.arange(len(self.masses))
-        orders = np.concatenate((np.arange(-20, 0), np.arange(1, 21))) / len(indices)
-        return [(order, float(special.logsumexp(indices * order, b=self.masses))) for order in orders]
+        """Orders, and the logarithm of the moment generating function at each, in units of the width.
+
+        An order is a multiple of 1 ÷ the number of losses, at most 20 of them. So all powers are from e^−20 to e^20.
+        Each follows from the previous one by a product.
+        """
+        number = len(self.masses)
+        moments = []
+        for sign in (-1, 1):
+            factors = np.exp(sign * np.arange(number) / number)
+            powers = self.masses
+            for multiple in range(1, _LARGEST_ORDER + 1):
+                powers = powers * factors
+                moments.append((sign * multiple / number, math.log(powers.sum())))
+        return moments
 
 
 @dataclass(frozen=True)
