@@ -146,7 +146,7 @@ def _clipping(
         mode="markers",
         marker={"size": 14, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
     )
-    guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="root-mean-square error, letters")
+    guess_markers.layout(figure, "l3-clip", x="letters counted per family", y="RMS error, letters")
     guess_markers.horizontal_line(figure, guess, "your guess (mean absolute error)")
     return (
         f"With {clip} letters counted per family, the root-mean-square error is about {_number(errors[clip - 1])} "

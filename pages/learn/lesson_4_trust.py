@@ -82,7 +82,7 @@ def _errors(survey: Survey, guess: float | None) -> go.Figure:
             marker={"size": 12, "color": colour, "line": {"width": 2, "color": "white"}},
             hovertemplate=f"{_SURVEYS} surveys: %{{y:.3g}} points<extra>" + way.title + "</extra>",
         )
-    guess_markers.layout(figure, "l4-errors", x="respondents", y="root-mean-square error, percentage points")
+    guess_markers.layout(figure, "l4-errors", x="respondents", y="RMS error, percentage points")
     figure.update_xaxes(type="log", tickvals=[10, 100, 1000, 10_000, 100_000, 1_000_000], tickformat=",d")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(1e-6, 1e4), tickformat="~g")
     if guess is not None:
