@@ -82,6 +82,14 @@ AREAS = {
         "tests/engine/reliability",
         "tests/engine/service",
     ),
+    "dashboard": (
+        ".streamlit",
+        "app.py",
+        "engine",
+        "pages",
+        "requirements.txt",
+        "tests/browser",
+    ),
     "federation": (
         "engine/config",
         "engine/corpus",

@@ -23,6 +23,7 @@ def last(records: Iterator[RoundRecord]) -> RoundRecord:
     return record
 
 
+@pytest.mark.repeats
 def test_run_without_noise_check_has_the_same_steps_and_no_result():
     settings = Settings.from_environment()
     checked = last(run.simulate(SMALL, settings))

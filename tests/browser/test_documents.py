@@ -77,6 +77,7 @@ def test_pictures_are_held_against_each_other_from_afar():
 
 
 @pytest.mark.browser
+@pytest.mark.repeats(area="pages")
 def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
     """Before anything else was opened on this server, whose pages Streamlit would then take for an older kind."""
     page.goto(dashboard + "paper")
@@ -105,6 +106,7 @@ def test_a_step_that_no_longer_works_is_named(page, dashboard, monkeypatch):
 @pytest.mark.browser
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize("picture", screenshots.PICTURES, ids=lambda picture: picture.file)
+@pytest.mark.repeats(area="pages")
 def test_a_picture_shows_what_the_page_does(page, dashboard, picture):
     """From afar: if the page has changed, ``python -m benchmarks.screenshots`` takes the picture again."""
     taken = screenshots.take(page, dashboard, picture)

@@ -60,6 +60,7 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
+@pytest.mark.repeats(area="pages")
 def test_explore_has_a_named_address(page, dashboard):
     page.goto(dashboard + "explore?noise_multiplier=2")
     wait_for(lambda: answer(page).startswith("At ε = 0.5"))
@@ -215,6 +216,7 @@ def test_landing_page_shows_a_published_run(page, dashboard):
     assert "loaded" in fonts
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_run_is_shown_from_click_to_result(page, dashboard):
     open_page(page, dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a slow page to show progress
     assert "privacy cost: ε" in answer(page)
@@ -320,6 +322,7 @@ def test_browser_back_undoes_a_setting(page, dashboard):
     assert address(page) == dashboard
 
 
+@pytest.mark.repeats(area="pages")
 def test_results_can_be_downloaded(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("tab", name="Download and repeat").click()

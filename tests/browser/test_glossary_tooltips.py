@@ -73,6 +73,7 @@ def test_click_opens_an_entry_and_the_page_keeps_working(page, dashboard):
     assert errors == []
 
 
+@pytest.mark.repeats(area="pages")
 def test_click_on_a_widget_label_or_an_axis_opens_its_entry(page, dashboard):
     """A widget keeps its value, though a click on its label would focus it."""
     open_page(page, dashboard)
@@ -131,6 +132,7 @@ def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
 
 @pytest.mark.nightly(after=len(ALWAYS))
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.repeats(area="pages")
 def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
     open_page(page, dashboard + name)
     wait_for(lambda: page.evaluate(MARKED) or name == "runs")

@@ -42,6 +42,7 @@ def test_first_visit_greets_once_and_links_to_the_lessons(page, dashboard):
 
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize(("number", "width"), PLAYED)
+@pytest.mark.repeats(area="pages")
 def test_guess_shows_the_chart_and_the_link_restores_both(page, dashboard, profile, number, width):
     lesson, following = LESSONS[number - 1 : number + 1]
     page.set_viewport_size({"width": width, "height": 844})
@@ -107,6 +108,7 @@ def test_arrow_keys_change_the_lesson_in_class_mode(page, dashboard):
     wait_for(lambda: answer(page) == f"1. {FIRST.title}")
 
 
+@pytest.mark.repeats(area="pages")
 def test_guesses_from_phones_appear_before_the_answer(page, dashboard, browser, profile):
     page.goto(dashboard + f"learn?lesson={FIRST.name}&class=yes")
     # Another test, or a first attempt of this one, may have had a poll on this dashboard.

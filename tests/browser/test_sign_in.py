@@ -54,6 +54,7 @@ def opened(page: Page, address: str) -> Page:
     return page
 
 
+@pytest.mark.repeats(area="pages")
 def test_pages_show_nothing_without_sign_in(profile, shared):
     page = profile().new_page()
     for name in ("", "account", "report?run=0"):
@@ -64,6 +65,7 @@ def test_pages_show_nothing_without_sign_in(profile, shared):
         assert "σ" not in page.inner_text("body")
 
 
+@pytest.mark.repeats(area="pages")
 def test_account_page_has_glossary_tooltips(signed_in, shared):
     ada = opened(signed_in("Ada"), shared + "account")
     wait_for(lambda: ada.evaluate(MARKED))

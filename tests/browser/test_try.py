@@ -26,6 +26,7 @@ def read_texts(page: Page) -> list[str]:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.repeats(area="dashboard")
 def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     page.goto(dashboard + "try")
     expect(page.locator(".try-panel")).to_have_count(5, timeout=SECONDS)

@@ -85,6 +85,7 @@ def test_processes_dump_no_core():
     assert int(kinds or "0", 16) == 0
 
 
+@pytest.mark.repeats(area="processes")
 def test_command_line_writes_for_its_owner_only(tmp_path, published_index):
     """A home of an earlier version, and a shell that lets others read."""
     home = tmp_path / "home"

@@ -310,6 +310,7 @@ def test_owners_and_process_survive_a_changed_clock(settings, monkeypatch):
     assert files.process().pid == os.getpid()
 
 
+@pytest.mark.repeats(area="processes")
 def test_add_owner_is_atomic(settings):
     """A partly written owner file must never look like an ended owner, which would end the cluster.
 

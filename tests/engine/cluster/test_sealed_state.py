@@ -195,6 +195,7 @@ def forms(values: np.ndarray) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("config", [CONFIG, CLIENTS], ids=["dp-sgd", "dp-fedavg"])
+@pytest.mark.repeats(area="processes", after=1)
 def test_no_file_row_message_or_log_holds_what_measures_a_secret(spy, config, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     run = spy.run(config)

@@ -166,6 +166,7 @@ class TestWorker:
         assert not home.keys.exists()
 
     @pytest.mark.parametrize("records", [1, 3])
+    @pytest.mark.repeats(area="processes", after=1)
     def test_a_run_killed_between_record_and_checkpoint_resumes_with_its_keys(self, home, records):
         keys = home.interrupt(records, kill, saved=False)
         assert len(home.runs.queries.rounds(home.id)) == records

@@ -1,6 +1,7 @@
 """Sentence metadata: counts, documents and sections, and the cache on disk."""
 
 import numpy as np
+import pytest
 
 from engine import corpus
 from engine.corpus import sentence_metadata as layouts
@@ -49,6 +50,7 @@ def test_layout_is_cached_on_disk_and_recomputed_if_damaged(settings, monkeypatc
     np.testing.assert_array_equal(corpus.resolve("synthetic", settings).layout.tokens, first.tokens)
 
 
+@pytest.mark.repeats
 def test_real_corpora_have_documents_or_sections(data_dir, settings) -> None:
     import dataclasses
 

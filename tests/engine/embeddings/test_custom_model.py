@@ -235,6 +235,7 @@ class TestFeatures:
 
         return encode
 
+    @pytest.mark.repeats
     def test_features_are_layers_whitened_on_public_sentences(self, encoded, with_model, folder) -> None:
         own = at(folder)
         split = encoded().train

@@ -77,7 +77,7 @@ def use_settings(trained_settings) -> None:
     SETTINGS[:] = [trained_settings]
 
 
-@pytest.mark.repeats(after=1)
+@pytest.mark.repeats
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -> None:
     found = measured(seed=seed)
@@ -94,7 +94,7 @@ def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -
     assert abs(right - simulated[0]) < 4 * np.sqrt(made / 2), "the calibration has the training's power"
 
 
-@pytest.mark.repeats(after=1)
+@pytest.mark.repeats
 @pytest.mark.parametrize("wrong", [half_the_noise, no_noise, no_clipping])
 def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     found = measured(wrong)
@@ -129,6 +129,7 @@ def test_unsupported_configurations_are_refused(changes: dict[str, object], word
         measured(**changes)
 
 
+@pytest.mark.repeats
 def test_a_run_with_canaries_is_not_stored(trained_settings) -> None:
     measured(number=50)
     assert not (trained_settings.home / "runs.sqlite").exists()

@@ -24,6 +24,7 @@ def epsilon(config: SimulationConfig) -> float:
 
 
 @pytest.mark.parametrize("table", TABLES)
+@pytest.mark.repeats
 def test_a_fix_has_the_smallest_sigma_within_the_epsilon_of_the_paper_settings(table) -> None:
     variants = TABLES[table]()
     base = next(each.config for each in variants if each.name == "σ = 1")

@@ -25,6 +25,7 @@ def result(tmp_path_factory, encoded):
     return gradient_inversion.measure(config_of(noise_multiplier=1.0), settings)
 
 
+@pytest.mark.repeats
 def test_without_noise_words_of_small_clients_are_reconstructed(result):
     first = result.readings[0]
     assert (result.clients, result.steps, result.sums) == (3, 3, False)

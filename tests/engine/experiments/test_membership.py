@@ -43,6 +43,7 @@ def trained(trained_settings) -> membership.Known:
     return TRAINED[0]
 
 
+@pytest.mark.repeats
 def test_each_model_is_trained_on_its_own_random_half(trained):
     each = trained.inside.sum(1)
     assert (each == each[0]).all()
@@ -90,6 +91,7 @@ def test_membership_inference_fails_with_noise(trained, trained_settings):
     assert (np.array(result.strongest.caught) <= allowed(rates, private.claimed, private.delta) + noise).all()
 
 
+@pytest.mark.repeats
 def test_train_records_the_client_of_each_sentence(trained_settings):
     result = membership.train(config(clients=3, rounds=2, epochs=2.0), trained_settings, 3)
     assert set(result.client[0]) == {-1, 0, 1, 2}

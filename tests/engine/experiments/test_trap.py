@@ -27,6 +27,7 @@ def test_partial_noise_exceeds_the_sensitivity_and_the_attacker_always_wins(trai
     assert all(trial.guessed == trial.there for trial in found)
 
 
+@pytest.mark.repeats
 def test_noise_on_all_weights_keeps_the_sensitivity(trained_settings) -> None:
     found = list(trap.trials(trained_settings, 2, honest=True))
     assert max(max(trial.moved) for trial in found) <= 1 + 1e-5

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ COLUMNS = ("config", "corpus_checksum", "state", "stage", "progress", "created",
 ODD = [value for value in ODD_VALUES if not isinstance(value, list | dict) and value not in (10**400, "\ud800")]
 
 
+@pytest.mark.repeats(area="processes")
 @fuzzed
 @given(
     version=st.sampled_from([1, 2]),

@@ -144,6 +144,7 @@ def test_finer_grid_changes_at_most_a_thousandth(name: str, monkeypatch: pytest.
     [plan_of(1_000_000, 1, 0.3, 100), plan_of(10, 1, 0.2, 100), plan_of(10_000, 1, 100.0, 100_000)],
     ids=["rarely drawn", "little noise", "much noise"],
 )
+@pytest.mark.repeats(after=1)
 def test_extreme_settings_have_finite_epsilon(plan: PrivacyPlan) -> None:
     size = 50
     found = group_epsilon([(plan, plan.steps)], size)

@@ -23,6 +23,7 @@ def test_divergences_at_integer_orders_equal_dp_accounting(probability: float, s
 
 @pytest.mark.parametrize("order", [1.1, 2.5, 10.9])
 @pytest.mark.parametrize(("probability", "sigma"), [(0.01, 1.0), (0.1, 0.8), (1e-4, 5.0), (0.5, 0.5)])
+@pytest.mark.repeats(after=2)
 def test_divergences_at_fractional_orders_equal_integrals(probability: float, sigma: float, order: float) -> None:
     with mpmath.workdps(50):
         q, s, a = map(mpmath.mpf, (probability, sigma, order))

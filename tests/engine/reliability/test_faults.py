@@ -51,6 +51,7 @@ def queued(trained_settings):
     return identity
 
 
+@pytest.mark.repeats(area="processes")
 def test_full_disk_fails_the_run_and_keeps_its_records(trained_settings, queued, monkeypatch):
     """Simulate a disk that fills up between a record and its checkpoint."""
     from engine.training.checkpoint import Checkpoint

@@ -75,6 +75,7 @@ def test_read_only_checkout_starts_with_its_compiled_code(checkout, read_only, t
     assert sorted((checkout / "engine/training/__pycache__").glob("added*")) == beside
 
 
+@pytest.mark.repeats(area="processes")
 def test_each_version_of_the_sources_has_its_own_copy(checkout, read_only, tmp_path):
     """Numba would keep compiled code whose callee has changed."""
     cache = tmp_path / "cache"

@@ -63,6 +63,7 @@ def run_read_only(own_mounts, settings, *command):
     )
 
 
+@pytest.mark.repeats(area="processes")
 def test_open_database_is_readable_but_not_writable(own_mounts, finished_run):
     """SQLite's auxiliary files exist: the file system became read-only while the process ran."""
     settings, identity = finished_run

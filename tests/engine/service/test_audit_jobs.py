@@ -32,6 +32,7 @@ def done(app: Application, config: SimulationConfig):
     return app.queries.get(identity)
 
 
+@pytest.mark.repeats(area="processes")
 def test_audit_leaves_the_run_unchanged(app):
     with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bfinished\b"):
         app.audits.submit(app.queries.get(app.runs.submit(SMALL).run_id))

@@ -91,6 +91,7 @@ def test_repeated_crash_raises_training_failed(app, paper_model, monkeypatch):
         app.tagging.tag("One.", [paper_model])
 
 
+@pytest.mark.repeats(area="processes")
 def test_changed_model_is_refused_and_others_answer(trained_settings, tmp_path, paper_model):
     folder = tmp_path / "copy"
     folder.mkdir()
@@ -116,6 +117,7 @@ def test_invalid_text_is_refused(app, paper_model, text, reason):
         app.tagging.tag(text, [paper_model])
 
 
+@pytest.mark.repeats(area="processes")
 def test_own_models_follow_published_models(trained_settings):
     from engine.cluster.worker import compute
     from engine.store.run_store import RunStore

@@ -163,6 +163,7 @@ def test_clients_average_rounds(trained_settings):
 
 
 @pytest.mark.contract
+@pytest.mark.repeats
 def test_both_back_ends_learn_the_same(trained_settings):
     """Samples and noise are equal; only rounding differs, and a long run would amplify it."""
     compiled, reference = (

@@ -66,6 +66,7 @@ def random_model(features: str, seed: int = 0) -> Model:
     )
 
 
+@pytest.mark.repeats
 def test_features_equal_those_of_training(trained_settings):
     corpus = CorpusHandle("synthetic", trained_settings)
     sentences = [list(sentence.tokens) for sentence in corpus.load().test[:40]]

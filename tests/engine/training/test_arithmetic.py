@@ -119,6 +119,7 @@ def test_norms_are_bitwise_independent_of_the_batch():
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("wanted", [slice(300, 500), slice(0, 3), slice(499, None), slice(None, None, 7), slice(None)])
+@pytest.mark.repeats(after=1)
 def test_columns_of_product_are_bitwise_those_of_the_whole(kind, wanted):
     """Deeper than the summation block: a column of a narrow panel is rounded elsewhere than one of a full panel."""
     random = np.random.default_rng(0)

@@ -46,6 +46,7 @@ def test_one_epoch_equals_best_threshold_test(batches, sigma):
     assert found == pytest.approx(by_threshold, abs=0.03)
 
 
+@pytest.mark.repeats
 def test_bound_equals_simulation():
     """Three epochs of four batches: simulate how often the likelihood ratio of the three maxima exceeds e^ε."""
     random, sigma, batches, epochs, draws, delta = np.random.default_rng(5), 1.5, 4, 3, 400_000, 0.1
