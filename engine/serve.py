@@ -141,14 +141,14 @@ class Server:
 
 
 class Wakeups:
-    """Waits of the main thread that a signal ends, and so does the end of a child process, which is a signal too."""
+    """Lets the main thread wait until a signal arrives. The end of a child process is a signal too, SIGCHLD."""
 
     def __init__(self) -> None:
         self._reader, writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # an ignored signal would not wake
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler it would not wake
 
     def wait(self, seconds: float) -> None:
         """Wait until a signal arrives, or has arrived since the last wait, for at most ``seconds``."""

@@ -46,7 +46,7 @@ QUIET = {
 Runs do not need it, and it took a tenth of a core. Dask also must not end workers after five minutes of silence: all
 workers are silent when a laptop sleeps, and the connection shows that a worker has died.
 """
-HEARTBEAT_SECONDS = 30
+DASK_HEARTBEAT_SECONDS = 30
 """Seconds between two heartbeats of a worker on this machine to Dask; the connection shows that a worker has died."""
 SHUT: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Disables Dask's HTTP pages, which need no key and which this program does not use."""
@@ -62,7 +62,7 @@ FOR_WARMTH = (setup_status.VECTORS, setup_status.TRAINING)
 Warm-up starts only after them: a worker that waited for them in its warm-up could not show that its next run waits too.
 """
 SILENT_SECONDS = 30
-"""Seconds without a heartbeat after which a run on another machine is given to another worker."""
+"""Seconds without a heartbeat in the store after which a run on another machine is given to another worker."""
 ENDED_AGAIN = "The worker process crashed several times; it may need more memory."
 MOST_BETWEEN_LOOKS = 2 * LOOK_SECONDS
 """Largest number of seconds between two checks that counts as a worker's silence.
@@ -173,8 +173,9 @@ class Dispatcher:
             shared = slots if settings.backend == "tensorflow" else 1
             limits = worker.environment(max(1, processor().cores // shared))
             os.environ.update(limits)  # the workers inherit them; TensorFlow would ignore later changes
-            # The answer to a heartbeat replaces the interval below: half a second for up to ten workers.
-            dask_scheduler.heartbeat_interval = lambda n: HEARTBEAT_SECONDS
+            # The answer to a heartbeat replaces the interval below: half a second for up to ten workers. The client of
+            # this process sends its heartbeats ten times as rarely.
+            dask_scheduler.heartbeat_interval = lambda n: DASK_HEARTBEAT_SECONDS
             cluster = LocalCluster(
                 n_workers=slots,
                 threads_per_worker=1,
@@ -184,7 +185,7 @@ class Dispatcher:
                 security=True,  # other users of this machine could execute code through an open port
                 dashboard_address=None,
                 scheduler_sync_interval=60,
-                heartbeat_interval=f"{HEARTBEAT_SECONDS}s",
+                heartbeat_interval=f"{DASK_HEARTBEAT_SECONDS}s",
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),
             )

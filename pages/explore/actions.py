@@ -31,7 +31,7 @@ def show(app: Application, config: SimulationConfig, preview: Preview, run: Run 
     """
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            _more(app, config)
+            _vary(app, config)
             pinned.button(run, pinned_run)
             st.page_link(
                 "pages/diagnose/page.py",
@@ -65,7 +65,7 @@ def show(app: Application, config: SimulationConfig, preview: Preview, run: Run 
         return
     if run and reproducibility.keys_destroyed(run):
         st.caption("It cannot continue: its noise keys were destroyed when it ended. Another seed is a new run.")
-        _more(app, config)
+        _vary(app, config)
         return
     label = "Run" if run is None else "Continue" if run.status.state == RunState.CANCELLED else "Retry"
     estimate = address.plain(messages.estimate(preview.estimate)) if preview.estimate else ""
@@ -79,7 +79,7 @@ def show(app: Application, config: SimulationConfig, preview: Preview, run: Run 
             help=session.disabled_reason(),
         )
         st.caption(f"{estimate} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
-        _more(app, config)
+        _vary(app, config)
     if reason := session.disabled_reason():
         st.caption(reason)
     effect = _budget_effect(app, config)
@@ -98,7 +98,7 @@ def _budget_effect(app: Application, config: SimulationConfig) -> BudgetEffect:
         return BudgetEffect(text=str(error))
 
 
-def _more(app: Application, config: SimulationConfig) -> None:
+def _vary(app: Application, config: SimulationConfig) -> None:
     """Show the buttons that start runs with other seeds or noise multipliers, and that rerun this run."""
     with st.popover("Vary seed or σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("Run several seeds to estimate the variance, or all noise multipliers for the whole curve.")

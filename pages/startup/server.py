@@ -19,7 +19,7 @@ from pages.startup.origins import OwnOrigin
 from pages.startup.security_headers import Guard
 
 WATCH_SECONDS = 1.0
-"""Seconds between two checks of a configuration file; the server's end waits for one of them."""
+"""Seconds between two checks of a configuration or secrets file; the server's end waits for one of them."""
 
 # Even with fileWatcherType = "none", Streamlit checks its configuration files five times a second. That is half of the
 # processor time of an idle server. No setting changes the period.

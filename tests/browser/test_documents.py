@@ -106,7 +106,7 @@ def test_a_step_that_no_longer_works_is_named(page, dashboard, monkeypatch):
 @pytest.mark.browser
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize("picture", screenshots.PICTURES, ids=lambda picture: picture.file)
-@pytest.mark.repeats(area="pages")
+@pytest.mark.repeats(area="dashboard")
 def test_a_picture_shows_what_the_page_does(page, dashboard, picture):
     """From afar: if the page has changed, ``python -m benchmarks.screenshots`` takes the picture again."""
     taken = screenshots.take(page, dashboard, picture)

@@ -60,7 +60,7 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
-@pytest.mark.repeats(area="pages")
+@pytest.mark.repeats(area="dashboard")
 def test_explore_has_a_named_address(page, dashboard):
     page.goto(dashboard + "explore?noise_multiplier=2")
     wait_for(lambda: answer(page).startswith("At ε = 0.5"))
@@ -322,7 +322,7 @@ def test_browser_back_undoes_a_setting(page, dashboard):
     assert address(page) == dashboard
 
 
-@pytest.mark.repeats(area="pages")
+@pytest.mark.repeats(area="dashboard")
 def test_results_can_be_downloaded(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("tab", name="Download and repeat").click()

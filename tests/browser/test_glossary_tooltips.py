@@ -132,7 +132,6 @@ def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
 
 @pytest.mark.nightly(after=len(ALWAYS))
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.repeats(area="pages")
 def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
     open_page(page, dashboard + name)
     wait_for(lambda: page.evaluate(MARKED) or name == "runs")

@@ -123,10 +123,11 @@ def test_server_notices_the_end_of_its_launcher(server):
 
 
 ENDED_CHILD = """
-import subprocess, sys
+import subprocess, sys, threading
 from engine import serve
 wakeups = serve.Wakeups()
-child = subprocess.Popen([sys.executable, "-c", ""])
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+threading.Timer(1.0, child.stdin.close).start()
 while child.poll() is None:
     wakeups.wait(3600)
 """

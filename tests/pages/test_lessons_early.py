@@ -93,7 +93,7 @@ def check_picture(page, drawn):
 
 
 @each_view
-@pytest.mark.repeats(area="pages", after=6)
+@pytest.mark.repeats(area="dashboard", after=6)
 def test_each_control_works_at_both_ends(module, key, view, drawn, monkeypatch):
     """Check the functions under the page, with a guess and without one."""
 

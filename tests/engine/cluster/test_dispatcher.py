@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 import pytest
-from distributed import scheduler
 
 from engine import setup_status
 from engine.cluster import dispatcher as dispatcher_process
@@ -188,13 +187,18 @@ async def seconds_between_heartbeats(dask_worker):
     return dask_worker.periodic_callbacks["heartbeat"].callback_time / 1000
 
 
-def test_local_workers_rarely_send_heartbeats(settings, monkeypatch):
+def test_local_workers_rarely_send_heartbeats_and_may_be_silent(settings, monkeypatch):
+    from distributed import scheduler
+
     monkeypatch.setattr(dispatcher_process, "workers_here", lambda _settings: 1)
     monkeypatch.setattr(worker, "environment", lambda _cores: {})
     monkeypatch.setattr(scheduler, "heartbeat_interval", scheduler.heartbeat_interval)  # restored after the test
     with ExitStack() as stack:
         made = dispatcher_process.Dispatcher(settings, stack, lambda: None)
-        assert list(made._client.run(seconds_between_heartbeats).values()) == [dispatcher_process.HEARTBEAT_SECONDS]
+        assert made._client.cluster.scheduler.worker_ttl is None
+        assert list(made._client.run(seconds_between_heartbeats).values()) == [
+            dispatcher_process.DASK_HEARTBEAT_SECONDS
+        ]
 
 
 def test_reconnected_scheduler_gets_its_runs_again(dispatcher, monkeypatch):

@@ -40,7 +40,7 @@ def test_canaries_leak_without_noise_and_less_with_noise(trained_settings, round
     assert sum(map(correct_guesses, free)) >= 0.7 * NUMBER * len(rounds)
 
 
-@pytest.mark.repeats(area="pages")
+@pytest.mark.repeats(area="dashboard")
 def test_deal_is_reproducible_per_round(trained_settings):
     find_the_canary.deal.cache_clear()
     one, other = (find_the_canary.deal(trained_settings, math.inf, number) for number in (0, 1))

@@ -15,8 +15,6 @@ from tests.browser.chromium import in_ci
 from tests.engine.factories import SMALL
 from tests.engine.reliability.disturbed import CONFIGS, LONG, App, Watch, alone, workers
 
-SHORT_TIMEOUT = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
-"""A Dask time-out of 1 s instead of five minutes without heartbeat, so that a short sleep exceeds it."""
 LARGE = dataclasses.replace(
     SMALL, tagger=TaggerConfig(hidden_size=1024), training=TrainingConfig(batch_size=200, epochs=2.0), seed=7
 )
@@ -27,13 +25,9 @@ SPARE = 60_000_000
 
 @pytest.mark.repeats(area="processes")
 @pytest.mark.timeout(2700)
-@pytest.mark.parametrize(
-    ("seconds", "limits"),
-    [(3.0, SHORT_TIMEOUT), pytest.param(330.0, {}, marks=pytest.mark.nightly)],
-    ids=["short", "real"],
-)
-def test_workers_survive_a_sleep_and_a_lack_of_memory(trained_settings, encoded, tmp_path_factory, seconds, limits):
-    """Suspend all processes for longer than Dask's time-out, then limit the memory of the workers.
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(330.0, marks=pytest.mark.nightly)])
+def test_workers_survive_a_sleep_and_a_lack_of_memory(trained_settings, encoded, tmp_path_factory, seconds):
+    """Suspend all processes, nightly for longer than Dask's default time-out, then limit the memory of the workers.
 
     The runs continue after the sleep. A run that needs too much memory fails with a reason, and the same workers
     compute the next one.
@@ -41,7 +35,7 @@ def test_workers_survive_a_sleep_and_a_lack_of_memory(trained_settings, encoded,
     if not hasattr(psutil, "RLIMIT_AS"):
         (pytest.fail if in_ci() else pytest.skip)("this system cannot limit the memory of a running process (prlimit)")
     undisturbed = alone(LONG, tmp_path_factory.mktemp("undisturbed"), encoded)
-    app, watch = App(trained_settings, LONG, **limits), Watch(trained_settings, LONG)
+    app, watch = App(trained_settings, LONG), Watch(trained_settings, LONG)
     try:
         watch.until(4)
         before = workers(trained_settings)
