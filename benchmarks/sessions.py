@@ -88,7 +88,13 @@ class Seen:
         return slope, float(np.sqrt(left @ left / (len(left) - 2) / (minutes @ minutes)))
 
     def values(self) -> dict[str, Any]:
-        """Return plain fields, for saving."""
+        """Return plain fields, for saving.
+
+        Raises:
+            SystemExit: If no session moved its slider.
+        """
+        if not self.took:
+            raise SystemExit(f"No session moved its slider within {self.seconds:.0f} s; choose more minutes.")
         fields = {
             "sessions": self.sessions,
             "interactions": len(self.took),
