@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     due = list(repeated.AREAS)  # for the contract: it runs with Pythons other than the recorded one
     if config.option.markexpr != "contract":
         due = config.workerinput["repeats_due"] if hasattr(config, "workerinput") else repeated.due()
-    excluded = {item: "repeats" for item, marker in marked(items, "repeats") if repeated.area(marker) not in due}
+    excluded = {item: "repeats" for item, marker in marked(items, "repeats") if repeated.area(item, marker) not in due}
     excluded |= {item: "nightly" for item, _ in marked(items, "nightly")}
     deselected = dict(Counter(excluded.values()))
     config.stash[DESELECTED] = deselected

@@ -97,6 +97,8 @@ AREAS = {
         "pages",
         "requirements.txt",
         "tests/browser",
+        "tests/engine/lessons",
+        "tests/pages",
     ),
     "processes": (
         "cached_results",
@@ -131,23 +133,39 @@ AREAS = {
         "engine/validation.py",
         "federation",
         "requirements.txt",
+        "tests/engine/cli",
         "tests/engine/cluster",
         "tests/engine/fuzz",
         "tests/engine/reliability",
         "tests/engine/service",
+        "tests/engine/setup",
         "tests/engine/store",
+        "tests/engine/tagging",
         "tests/engine/test_file_access.py",
     ),
 }
 """For each area, files and folders whose change makes its tests due."""
 
 
-def area(marker: pytest.Mark) -> str:
-    """Return the area of a marker ``repeats``; without ``area=…`` it is that of computations."""
+def area(item: pytest.Item, marker: pytest.Mark) -> str:
+    """Return the area of a marker ``repeats``; without ``area=…`` it is that of computations.
+
+    Raises:
+        pytest.UsageError: There is no such area, or a change of the test itself would not make the area due.
+    """
     name: str = marker.kwargs.get("area", "computations")
     if name not in AREAS:
         raise pytest.UsageError(f"area={name!r} of a marker repeats, expected one of {', '.join(AREAS)}")
+    if not _has(name, item.path):
+        file = item.path.relative_to(ROOT).as_posix()
+        raise pytest.UsageError(f"{file} is not in the sources of {name!r}, the area of its marker repeats")
     return name
+
+
+@cache
+def _has(name: str, file: Path) -> bool:
+    """Tell whether a file is among the sources of an area."""
+    return any(file.is_relative_to(ROOT / source) for source in AREAS[name])
 
 
 def code(source: str) -> str:

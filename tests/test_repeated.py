@@ -71,11 +71,16 @@ def test_only_areas_with_a_changed_source_are_due(tmp_path, monkeypatch):
     assert due() == ["two"]
 
 
-def test_an_unknown_area_is_refused():
-    assert repeated.area(pytest.mark.repeats.mark) == "computations"
-    assert repeated.area(pytest.mark.repeats(area="pages").mark) == "pages"
+def test_an_area_that_is_unknown_or_does_not_have_the_test_is_refused():
+    def area(path, **options):
+        return repeated.area(SimpleNamespace(path=repeated.ROOT / path), pytest.mark.repeats(**options).mark)
+
+    assert area("tests/engine/training/test_dpsgd.py") == "computations"
+    assert area("tests/engine/test_file_access.py", area="processes") == "processes"
     with pytest.raises(pytest.UsageError, match="area='page'"):
-        repeated.area(pytest.mark.repeats(area="page").mark)
+        area("tests/pages/test_runs.py", area="page")
+    with pytest.raises(pytest.UsageError, match=r"tests/pages/test_runs\.py is not in .* 'computations'"):
+        area("tests/pages/test_runs.py")
 
 
 def test_marked_leaves_the_first_cases_of_each_test():

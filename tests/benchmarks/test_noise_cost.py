@@ -37,6 +37,7 @@ def test_run_without_noise_check_has_the_same_steps_and_no_result():
     assert checked_again.noise_check == checked.noise_check
 
 
+@pytest.mark.repeats
 def test_shares_refer_to_timed_steps_and_to_the_whole_run():
     settings = Settings.from_environment()
     setup.warm_up(settings)

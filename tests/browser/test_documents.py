@@ -96,6 +96,7 @@ def test_every_step_of_a_tutorial_can_be_done(page, dashboard, tutorial):
 
 
 @pytest.mark.browser
+@pytest.mark.repeats(area="dashboard")
 def test_a_step_that_no_longer_works_is_named(page, dashboard, monkeypatch):
     monkeypatch.setattr(screenshots, "steps", lambda tutorial: [("open", "glossary"), ("see", "No such name")])
     monkeypatch.setattr(screenshots, "STEP_MILLISECONDS", 1_000)

@@ -258,6 +258,7 @@ def seconds_in(page: Page, before: str) -> float:
     return float(number) * {"s": 1, "min": 60}[unit]
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_page_without_active_run_does_not_poll(page, dashboard):
     sent: list[object] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))

@@ -51,6 +51,7 @@ def slider_changes_answer(page: Page, before: str) -> bool:
     return answer(page) != before
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_click_opens_an_entry_and_the_page_keeps_working(page, dashboard):
     """Check that React still controls the sentence: after the entry was open, a slider changes the sentence."""
     open_page(page, dashboard)
@@ -139,6 +140,7 @@ def test_every_greek_letter_has_a_tooltip(page, dashboard, name):
     assert "Epsilon" not in page.evaluate(MARKED)  # the dashboard's name is not a term
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_glossary_search_is_restored_by_its_link(page, dashboard):
     open_page(page, dashboard + "glossary")
     page.get_by_label("Search").fill("Balle")

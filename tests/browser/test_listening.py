@@ -71,6 +71,7 @@ def test_cluster_has_no_http_pages(cluster):
     assert statuses <= {None, 404}
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_cluster_rejects_clients_without_certificate(cluster):
     """A client with the certificate can execute code."""
     stranger = ssl.create_default_context()

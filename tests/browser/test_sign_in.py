@@ -146,6 +146,7 @@ def test_unverified_address_is_rejected(signed_in):
     page.get_by_role("button", name="Sign in", exact=True).wait_for()
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_session_expires_after_12_hours(signed_in, provider):
     provider.age = 13 * 3600
     try:

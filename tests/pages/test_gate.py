@@ -218,6 +218,7 @@ def test_upload_before_sign_in_is_refused_and_costs_no_memory(shared):
     assert process.memory_info().rss < before + MAX_BYTES
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_flood_of_connections_leaves_answers_and_newer_connections(shared):
     address, _ = shared
 

@@ -138,6 +138,7 @@ class TestFederated:
         assert "After 2 rounds" in "".join(each.value for each in page.markdown)
         return page
 
+    @pytest.mark.repeats(area="dashboard")
     def test_rounds_arrive_without_user_action(self, short, federated_page, drawn):
         page = self.to_the_end(federated_page(guess="40", l5_view="Federated averaging", l5_road="50"), short)
         figure, label = drawn[-1]

@@ -34,6 +34,7 @@ def test_page_without_runs_says_where_to_start_one(open_page):
     assert not test.get("download_button")
 
 
+@pytest.mark.repeats(area="dashboard")
 def test_linked_run_has_the_figures_of_explore(open_page, report_settings):
     test = open_page("report", report_settings, run=PRIVATE)
     text = document_text(test)

@@ -142,6 +142,7 @@ class TestService:
         app._context.store.append(claim, record(1))
         assert app.queries.overview()[0].last_record == record(1)
 
+    @pytest.mark.repeats(area="dashboard")
     def test_overview_lists_1500_runs(self, settings):
         app = Application(settings)
         for seed in range(1500):

@@ -557,6 +557,7 @@ def test_client_level_guarantee_differs_from_sentence_level(neighbouring, accoun
     ("state", "seconds", "stated"),
     [(RunState.RUNNING, 29.0, False), (RunState.RUNNING, 31.0, True), (RunState.QUEUED, 500.0, False)],
 )
+@pytest.mark.repeats(area="dashboard")
 def test_silence_of_a_worker_is_stated_after_half_a_minute(state, seconds, stated):
     text = shared_messages.silence(RunStatus(run_id="a", state=state), seconds)
     assert ("no sign of life for" in text) is stated

@@ -77,6 +77,7 @@ def test_train_warns_of_undeclared_types(shell, service, tmp_path):
     assert UNDECLARED_TYPES not in shell(*command)[2]
 
 
+@pytest.mark.repeats(area="processes")
 def test_corpora_prints_the_statistics_of_one_corpus(shell, data_dir, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     for name in ("ade_corpus_v2", "bc5cdr"):

@@ -37,6 +37,7 @@ def folder(tmp_path):
     return made
 
 
+@pytest.mark.repeats(area="processes")
 def test_tag_finds_entities_with_the_published_tagger(shell):
     code, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
     printed = json.loads(out)

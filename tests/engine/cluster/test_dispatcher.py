@@ -187,6 +187,7 @@ async def seconds_between_heartbeats(dask_worker):
     return dask_worker.periodic_callbacks["heartbeat"].callback_time / 1000
 
 
+@pytest.mark.repeats(area="processes")
 def test_local_workers_rarely_send_heartbeats_and_may_be_silent(settings, monkeypatch):
     from distributed import scheduler
 

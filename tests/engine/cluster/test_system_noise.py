@@ -119,6 +119,7 @@ def test_noise_source_is_ignored_without_noise():
     assert run_id(CONFIG, "0" * 64) != run_id(SEEDED_TWIN, "0" * 64)
 
 
+@pytest.mark.repeats(area="processes")
 def test_system_noise_differs_between_runs_and_passes_the_noise_check(trained_settings):
     (first, weights), (second, others) = (trained(trained_settings) for _ in range(2))
     assert weights != others
@@ -313,6 +314,7 @@ class TestWorker:
             home.runs.runs.delete(home.id)
         assert len(home.runs.queries.get(home.id).records) == 2
 
+    @pytest.mark.repeats(area="processes")
     def test_keys_are_stored_in_their_file_only(self, home, caplog):
         caplog.set_level(logging.DEBUG)
         keys = home.interrupt(3, kill)

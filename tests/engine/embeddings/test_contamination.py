@@ -81,7 +81,7 @@ def test_wikigold_overlaps_completely(with_corpora, features):
 
 
 @pytest.mark.parametrize(("name", "short"), [("conll2003", (3, 0, 0)), ("btc", (1, 0, 0)), ("wnut17", (0, 0, 0))])
-@pytest.mark.repeats(after=1)
+@pytest.mark.repeats
 def test_other_corpora_share_short_sentences_at_most(with_corpora, name, short):
     """Their only common sentences are single numbers."""
     overlap = contamination.overlap(corpus.resolve(name, with_corpora), "names")

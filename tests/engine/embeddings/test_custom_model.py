@@ -268,6 +268,7 @@ class TestFeatures:
         kept = features.encode(handle, "en_core_web_md", "contextual", own=OwnInContext(label, with_model))
         assert np.array_equal(kept.vectors, before)
 
+    @pytest.mark.repeats
     def test_a_run_uses_the_features_and_records_the_label(self, encoded, with_model, folder) -> None:
         file, label = folder.parent / "drugs.conll", at(folder).label
         encoded()

@@ -103,6 +103,7 @@ def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     assert found.check_failed, "the noise check finds it too"
 
 
+@pytest.mark.repeats
 def test_attack_without_noise_guesses_correctly() -> None:
     found = measured(number=300, noise_multiplier=0.0, clip_norm=None)
     assert found.claimed == np.inf

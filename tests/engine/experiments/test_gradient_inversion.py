@@ -37,6 +37,7 @@ def test_without_noise_words_of_small_clients_are_reconstructed(result):
     assert first.recall == pytest.approx(0.75, abs=0.12)
 
 
+@pytest.mark.repeats
 def test_usual_noise_leaves_only_frequent_words(result):
     last = result.readings[-1]
     assert last.noise_multiplier == 1.0

@@ -53,6 +53,7 @@ def test_each_model_is_trained_on_its_own_random_half(trained):
     assert set().union(*trained.types) == {"DATE", "LOC", "ORG", "PER"}
 
 
+@pytest.mark.repeats
 def test_claimed_epsilon_is_the_maximum_over_models(trained_settings, monkeypatch):
     """Clients of one half may have fewer sentences than those of another."""
     epsilons = iter([1.0, 3.0, 2.0, 2.0])
@@ -60,6 +61,7 @@ def test_claimed_epsilon_is_the_maximum_over_models(trained_settings, monkeypatc
     assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
 
 
+@pytest.mark.repeats
 def test_membership_inference_succeeds_without_noise(trained):
     result = membership.infer(trained)
     assert result.models == 6

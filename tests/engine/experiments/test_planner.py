@@ -381,6 +381,7 @@ def test_band_is_absent_for_single_runs_and_widens_for_contradictions() -> None:
     assert falling.band[0][1].low > falling.band[1][1].high
 
 
+@pytest.mark.repeats
 def test_fit_error_equals_the_error_of_predicting_new_means() -> None:
     """The reference is the error of predicting new means at inner points from curves through the other points."""
     random = np.random.default_rng(3)

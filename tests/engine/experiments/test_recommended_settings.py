@@ -102,6 +102,7 @@ def test_each_step_changes_the_fields_it_names() -> None:
         assert changed == set(RUNGS[number].changes)
 
 
+@pytest.mark.repeats
 def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
     assert recommended_settings.recommended_settings("small", 300, 8.0).training.batch_size == 100
 

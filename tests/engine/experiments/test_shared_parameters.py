@@ -20,6 +20,7 @@ ALL = "characters,convolution,lstm,scores"
     ("shared", "scheme"),
     [("lstm", "bio2"), ("characters,convolution", "bio2,bioes"), (NOTHING, "bioes"), (ALL, "bio2"), (ALL, "bioes")],
 )
+@pytest.mark.repeats(after=1)
 def test_parts_have_the_sizes_of_the_trained_tagger(
     shared: str, scheme: str, trained_settings: Settings, tmp_path
 ) -> None:

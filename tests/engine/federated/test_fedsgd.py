@@ -364,6 +364,7 @@ class TestSimulation:
         more = {"batch_size": 16, "tagger": "cnn-clstm-crf", "dropout": 0.2, "schedule": "gradients"}
         return SimulationConfig.from_flat(flat | more | {"shared": "characters,convolution"})
 
+    @pytest.mark.repeats
     def test_records_silos_and_resumes(self, config: SimulationConfig, trained_settings: Any) -> None:
         checkpoints: list[Checkpoint] = []
         models: list[Any] = []

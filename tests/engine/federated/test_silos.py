@@ -229,6 +229,7 @@ class TestSimulation:
         return SimulationConfig.from_flat(flat | {"batch_size": 8, "averaging": 0.5})
 
     @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
+    @pytest.mark.repeats
     def test_records_and_models_of_each_silo_and_resume(self, config, trained_settings, mechanism) -> None:
         config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, mechanism=mechanism))
         checkpoints: list[Checkpoint] = []
@@ -423,6 +424,7 @@ class TestSmallSilos:
             {"rounds": 2, "mechanism": "secure-sum", "noise_multiplier": 2.0},
         ],
     )
+    @pytest.mark.repeats(after=1)
     def test_a_silo_with_one_sentence_trains(self, more: dict[str, Any], trained_settings: Any, tmp_path: Any) -> None:
         name = self.two_corpora(tmp_path, "Swallow O\nZinc B-Metal\n\n")
         flat = {"corpus": name, "tagger": "mlp-crf", "hidden_size": 4, "epochs": 1.0}

@@ -65,6 +65,7 @@ def test_zip_uploads_are_read_or_refused(settings, data):
     name=st.text(max_size=30),
     data=st.sampled_from([BIOES, REL, ZIPS[1]]),
 )
+@pytest.mark.repeats(area="processes")
 def test_upload_names_stay_in_the_corpora_folder(settings, name, suffix, data):
     answered(lambda: add_upload(name + suffix, data, settings))
     assert all(path.is_relative_to(settings.home / "corpora") for path in Path(settings.home).rglob("*.conll"))

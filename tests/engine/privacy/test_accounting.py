@@ -85,6 +85,7 @@ def test_closed_form_equals_integral() -> None:
         assert float(gap.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-4)
 
 
+@pytest.mark.repeats
 def test_tiny_noise_is_fast_and_accurate() -> None:
     plan = plan_of(sigma=0.2)
     assert epsilon(plan, 4388) == pytest.approx(197.02589, rel=1e-4)

@@ -91,6 +91,7 @@ def test_without_sampling_both_directions_are_one() -> None:
 
 @pytest.mark.contract
 @pytest.mark.parametrize(("probability", "sigma", "steps"), [(0.05, 1.4, 80), (1.0, 2.0, 1), (0.01, 0.5, 1000)])
+@pytest.mark.repeats(after=2)
 def test_delta_equals_dp_accounting(probability: float, sigma: float, steps: int) -> None:
     ours = pld.one_step(probability, sigma).self_compose(steps)
     theirs = [DensePLDPmf(pmf.width, pmf.first, pmf.masses, pmf.infinity_mass, True) for pmf in (ours.remove, ours.add)]

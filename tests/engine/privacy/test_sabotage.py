@@ -246,6 +246,7 @@ def test_sabotage_of_one_weight_is_found(monkeypatch: Patch) -> None:
     assert all(" weight 12,346 " in fault for fault in found.faults)
 
 
+@pytest.mark.repeats
 def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> None:
     """Keys recur: they depend only on the step number modulo 37."""
     honest, kept, number = gaussian_sampler.add_normal, {}, [-1]

@@ -92,6 +92,7 @@ def test_database_older_than_its_checkpoint_gets_all_records(trained_settings, q
     store.close()
 
 
+@pytest.mark.repeats(area="processes")
 def test_memory_error_fails_the_run_with_a_reason(trained_settings, queued, monkeypatch):
     def no_memory(*_, **__):
         raise MemoryError

@@ -488,6 +488,7 @@ class TestRuns:
         with pytest.raises(NotAllowed, match=r"rita has 2 corpora, .*delete one"):
             upload(rita, "c.conll")
 
+    @pytest.mark.repeats(area="processes")
     def test_concurrent_uploads_respect_the_limit(self, app, of, monkeypatch):
         rita, meet = of("rita"), threading.Barrier(2)
         upload(rita, "first.conll", OTHERS)
@@ -562,6 +563,7 @@ class TestCorpora:
         assert of("rita").corpora.train_sentences(name) == app.corpora.train_sentences(name) > 0
         assert of("rita").corpora.training_sentences(name, [0])[0].tokens
 
+    @pytest.mark.repeats(area="processes")
     def test_equal_titles_get_distinct_names(self, of):
         rita, rudi = of("rita"), of("rudi")
         hers, his = upload(rita), upload(rudi, content=OTHERS)
@@ -663,6 +665,7 @@ class TestBudgets:
         with pytest.raises(BudgetExceeded):
             of("rudi").runs.submit(replace(SMALL, privacy=replace(SMALL.privacy, noise_multiplier=0.3)))
 
+    @pytest.mark.repeats(area="processes")
     def test_new_budget_counts_earlier_runs_of_others(self, of):
         of("rita").runs.submit(SMALL)
         (booking,) = of("ada").budgets.set_total("synthetic", 10.0).bookings

@@ -64,6 +64,7 @@ def test_cancelled_audit_leaves_no_result(app):
     assert app.audits.all() == {}
 
 
+@pytest.mark.repeats(area="processes")
 def test_progress_covers_the_whole_audit(app, monkeypatch):
     from engine.experiments import audits
 

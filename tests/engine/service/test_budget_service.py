@@ -208,12 +208,14 @@ class TestSharedSentences:
         assert shares[0] == pytest.approx(shares[1], rel=0.05)
         assert shares[0] > 0
 
+    @pytest.mark.repeats(area="processes")
     def test_new_budget_counts_earlier_runs_on_shared_sentences(self, app):
         first, other = letters(app, "one", LETTERS), letters(app, "two", ONE_MORE)
         app.runs.submit(replace(SHORT, corpus=other))
         (charge,) = app.budgets.set_total(first, 30.0).bookings
         assert "on my-two, before there was a budget" in charge.what
 
+    @pytest.mark.repeats(area="processes")
     def test_other_declaration_of_the_same_sentences_draws_on_the_same_budget(self, app):
         first = letters(app, "one", LETTERS)
         app.budgets.set_total(first, 30.0)
@@ -286,6 +288,7 @@ def test_published_runs_are_one_unprotected_access(app, monkeypatch):
     assert [each.what for each in app.budgets.state("synthetic").looks] == [look.what]
 
 
+@pytest.mark.repeats(area="processes")
 def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
     app = Application(replace(app.settings, data_dir=data_dir))
     app.budgets.set_total("ade", 3.0)
@@ -303,6 +306,7 @@ def test_splits_and_renamed_corpora_share_one_budget(app, data_dir):
     app.close()
 
 
+@pytest.mark.repeats(area="processes")
 def test_earlier_runs_count_by_corpus_content(app):
     text = b"# entity types: PER\n" + b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
     first, _ = app.corpora.add("one.conll", text)
@@ -374,6 +378,7 @@ def test_affordable_runs_decrease_after_a_charge(app):
     assert after["recommended settings, ε = 1"] < before["recommended settings, ε = 1"]
 
 
+@pytest.mark.repeats(area="processes")
 def test_system_noise_is_charged_for_all_rounds(app):
     """With noise from the operating system, the run draws other rounds than the plan."""
     app.budgets.set_total("synthetic", 100.0)

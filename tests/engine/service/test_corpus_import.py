@@ -112,6 +112,7 @@ class TestDeletion:
         assert app.queries.runs_of(name) == []
         assert name not in {info.name for info in app.corpora.all()}
 
+    @pytest.mark.repeats(area="processes")
     def test_delete_removes_files_of_splits_and_joined_corpora(self, settings):
         settings = dataclasses.replace(settings, shared="memory://ends")
         app = Application(settings)
@@ -133,6 +134,7 @@ class TestDeletion:
         assert [each for each in left if not any(checksum in each for checksum in theirs)] == []
         assert [run.run_id for run in app.queries.runs_of()] == [apart]
 
+    @pytest.mark.repeats(area="processes")
     def test_delete_removes_files_of_trained_split(self, kept, trained_settings):
         app, name, _ = kept
         checksum = corpus.resolve(f"{name}@3", trained_settings).checksum[:16]
@@ -150,6 +152,7 @@ class TestDeletion:
         app.corpora.delete(name)
         assert list((settings.home / "platforms").iterdir()) == []
 
+    @pytest.mark.repeats(area="processes")
     def test_deleted_run_deletes_its_audit(self, kept, trained_settings):
         app, name, identity = kept
         audit = Audit(
@@ -179,6 +182,7 @@ class TestDeletion:
         app.runs.delete(identity)
         assert app.corpora.rename(name, "Letters") == "my-letters"
 
+    @pytest.mark.repeats(area="processes")
     def test_rename_is_refused_while_corpus_has_runs(self, kept):
         app, name, identity = kept
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):

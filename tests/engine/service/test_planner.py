@@ -189,6 +189,7 @@ def shell(settings, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.repeats(area="processes")
 def test_command_uses_published_runs(shell):
     code, out, _ = shell(CORPUS, "--f1", "0.8", "--recall", "PER=0.9", "--json")
     assert code == 0

@@ -30,7 +30,7 @@ def published(tmp_path_factory) -> Iterator[Application]:
 
 
 @pytest.mark.parametrize("ending", table_export.KINDS)
-@pytest.mark.repeats(area="processes", after=1)
+@pytest.mark.repeats(area="processes")
 def test_table_reads_back_with_all_fields(published, tmp_path, ending):
     found = published.queries.overview(100_000)
     path = tmp_path / f"runs{ending}"

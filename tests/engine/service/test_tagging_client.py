@@ -36,6 +36,7 @@ def paper_model(app):
     )
 
 
+@pytest.mark.repeats(area="processes")
 def test_tagging_process_is_reused(app, paper_model):
     said: list[str] = []
     app.close()

@@ -56,7 +56,7 @@ DECLARED = "# entity types: LOC PER\n# undeclared types: O\n"
 
 
 @pytest.mark.parametrize("name", TAGGERS)
-@pytest.mark.repeats(after=1)
+@pytest.mark.repeats
 def test_one_sentence_changes_neither_length_nor_head_of_the_tagger(tagger_of, name):
     """The corpora have equally many sentences: that number is public, and ε in the head depends on it."""
     _, _, head, size = tagger_of(name, USUAL + LAST, DECLARED)

@@ -239,6 +239,7 @@ def test_report_steps_are_dense_early_and_include_the_last(steps):
 
 
 @pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.repeats
 def test_compilation_is_reported_as_a_stage(trained_settings, monkeypatch, fresh):
     monkeypatch.setattr("engine.training.compile_cache.is_fresh", lambda: fresh)
     stages = []

@@ -302,7 +302,7 @@ def _submit_many(address: str, name: str, number: int) -> None:
     store.close()
 
 
-@pytest.mark.repeats(area="processes", after=1)
+@pytest.mark.repeats(area="processes")
 def test_concurrent_charges_never_exceed_the_total(store, store_address):
     store.close()
     processes = [

@@ -111,6 +111,7 @@ def test_mismatched_features_are_refused(text_tagger):
 
 
 class TestPublished:
+    @pytest.mark.repeats(area="processes")
     def test_published_models_match_their_runs_and_are_small(self, published):
         assert list(published) == ["inf", "8", "3", "1", "0.76"]
         app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
@@ -124,6 +125,7 @@ class TestPublished:
         assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
         assert set(published_models.sums(PUBLISHED)) == {path.name for path in folder.glob("*.npz")}
 
+    @pytest.mark.repeats(area="processes")
     def test_published_model_scores_as_its_run(self, published, data_dir):
         """Only the paper's model: the features of the others take minutes."""
         settings = Settings.from_environment()

@@ -135,6 +135,7 @@ def test_non_finite_weights_end_the_run_with_the_step() -> None:
         sgd.step(0)
 
 
+@pytest.mark.repeats
 def test_no_noise_and_large_clip_norm_is_plain_sgd() -> None:
     tagger = TAGGER
     start = tagger.initial_weights(np.random.default_rng(0))

@@ -244,6 +244,7 @@ def test_moved_sentences_have_zero_out_adjacency_and_no_row_for_another_sentence
     assert choices == ["zero out one sentence", "replace one sentence"]
 
 
+@pytest.mark.repeats
 def test_moved_sentences_in_shuffled_batches_state_zero_out_adjacency_with_the_epsilon_of_an_addition():
     free = replace(TRAINING, clients=5, batch_size=32, shuffled=True)
     fixed = replace(free, moves_sentences=True)

@@ -34,6 +34,7 @@ def test_p_value_without_delta_equals_randomised_response(made, right, epsilon):
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 4), st.floats(1e-6, 0.01))
+@pytest.mark.repeats
 def test_p_value_with_delta_equals_theorem(made, right, epsilon, delta):
     right = min(right, made)
     coin = binom(made, 1 / (1 + math.exp(-epsilon)))
