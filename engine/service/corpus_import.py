@@ -21,18 +21,22 @@ from engine.config.feature_registry import MOST_FITTED
 from engine.corpus import CorpusHandle, shared_sentences
 from engine.corpus.declared_types import mentions
 from engine.corpus.sentences import Corpus, Sentence
+from engine.corpus.text_decoding import MAX_BYTES
 from engine.corpus.uploads import called
 from engine.embeddings.contamination import overlap
 from engine.errors import CorpusError, EpsilonError
+from engine.service.import_queue import ImportQueue
 from engine.settings import REPOSITORY, Settings
 
 SECONDS, BYTES = 600, 6_000_000_000
-"""Limits for reading a corpus: seconds of time and bytes of address space."""
+"""Limits for reading a corpus of the largest size: seconds of time and bytes of address space."""
+LARGE = MAX_BYTES // 10
+"""Bytes of a file from which on it is read alone, apart from small ones, which have a fifth of the time."""
 _INSPECT = "--inspect"
 _WORDS = 40
 """Maximum number of words of the example sentence."""
-_one_at_a_time = threading.Lock()
-"""Held while a file is read: a large one needs 300 MB and half a minute, and a server has many users."""
+_queue = ImportQueue()
+"""Files of all users of this process."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,14 @@ class ImportSummary:
 
 
 def read(
-    path: Path, shown: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool = False
+    path: Path, shown: str, user: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool = False
 ) -> ImportSummary:
-    """Read a corpus in a separate process, after others that are read now.
+    """Read a corpus in a separate process, in turns with the files of other users.
 
     Args:
-        path: File of the corpus.
+        path: File or folder of the corpus.
         shown: Name of the file in messages.
+        user: Name of its user.
         settings: The settings.
         tell: Callback with each stage, in words.
         inspect: Whether to cache nothing.
@@ -80,16 +85,14 @@ def read(
     Raises:
         CorpusError: If the corpus cannot be read within the limits.
     """
-    if not _one_at_a_time.acquire(blocking=False):
-        tell("Waiting while other files are read")
-        _one_at_a_time.acquire()
-    try:
-        return _read(path, shown, settings, tell, inspect=inspect)
-    finally:
-        _one_at_a_time.release()
+    large = sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file()) >= LARGE
+    with _queue.turn(user, large=large, waiting=lambda: tell("Waiting while other files are read")):
+        return _read(path, shown, SECONDS if large else SECONDS / 5, settings, tell, inspect=inspect)
 
 
-def _read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None], *, inspect: bool) -> ImportSummary:
+def _read(
+    path: Path, shown: str, seconds: float, settings: Settings, tell: Callable[[str], None], *, inspect: bool
+) -> ImportSummary:
     process = subprocess.Popen(
         [sys.executable, "-m", "engine.service.corpus_import", *([_INSPECT] if inspect else []), str(path)],
         cwd=REPOSITORY,
@@ -99,7 +102,7 @@ def _read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None
         text=True,
         env=os.environ | {"EPSILON_HOME": str(settings.home)} | settings.address_variables | _ONE_THREAD,
     )
-    timeout = threading.Timer(SECONDS, process.kill)
+    timeout = threading.Timer(seconds, process.kill)
     timeout.start()
     message: dict[str, Any] = {}
     try:
@@ -114,7 +117,9 @@ def _read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None
     if "error" in message:
         raise CorpusError(called(str(message["error"]), path, shown))
     if "names" not in message:
-        raise CorpusError(f"{shown} could not be read: it needs more than {SECONDS // 60} minutes or too much memory")
+        raise CorpusError(
+            f"{shown} could not be read: it needs more than {seconds / 60:.0f} minutes or too much memory"
+        )
     train, validation, test = message["sentences"]
     return ImportSummary(
         (train, validation, test),

@@ -46,7 +46,7 @@ class CorpusService:
         """Read a file to upload in a separate process, and save nothing. Raises CorpusError, NotAllowed, StoreError."""
         self._access.authorize("upload", filename)
         with uploads.written(filename, data, self._context.settings) as path:
-            return corpus_import.read(path, filename, self._context.settings, tell, inspect=True)
+            return self._read(path, filename, tell, inspect=True)
 
     def add(
         self,
@@ -80,11 +80,11 @@ class CorpusService:
 
         def check(path: Path, shown: str) -> None:
             if files.declaration(path) is None:
-                names = corpus_import.read(path, shown, self._context.settings, tell, inspect=True).names
+                names = self._read(path, shown, tell, inspect=True).names
                 raise CorpusError(
                     f"{shown} declares no entity types, expected them with the upload; it has {described(names)}"
                 )
-            found.append(corpus_import.read(path, shown, self._context.settings, tell))
+            found.append(self._read(path, shown, tell, inspect=False))
 
         name = corpora.add_upload(
             filename,
@@ -95,6 +95,10 @@ class CorpusService:
             DeclaredTypes.parse(types, undeclared) if types is not None else None,
         )
         return name, found[0]
+
+    def _read(self, path: Path, shown: str, tell: Callable[[str], None], *, inspect: bool) -> ImportSummary:
+        user = self._context.user.name if self._context.user else ""
+        return corpus_import.read(path, shown, user, self._context.settings, tell, inspect=inspect)
 
     def own(self) -> frozenset[str]:
         """Return the names of the corpora that the user uploaded."""

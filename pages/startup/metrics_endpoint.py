@@ -10,6 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from engine.errors import InvalidConfig
+from engine.file_access import read_secret
+
 LEAST_CHARACTERS = 16
 """Least length of a token."""
 
@@ -45,13 +48,16 @@ def _is_local(request: Request) -> bool:
 
 
 def _has_token(request: Request, file: Path | None) -> bool:
-    """Return whether a request has the operator's token; a file that is missing or too short has none."""
+    """Return whether a request has the operator's token.
+
+    A file that is missing, too short, or readable by other users has none.
+    """
     try:
-        expected = file.read_bytes().strip() if file else b""
-    except OSError:
+        expected = read_secret("EPSILON_METRICS_TOKEN_FILE", file) if file else ""
+    except InvalidConfig:
         return False
-    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-    return len(expected) >= LEAST_CHARACTERS and hmac.compare_digest(given, expected)
+    given = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return len(expected) >= LEAST_CHARACTERS and hmac.compare_digest(given.encode(), expected.encode())
 
 
 ROUTE = Route("/metrics", _answer, methods=["GET"])

@@ -185,6 +185,7 @@ def shared(home):
     access.write_text(text('admin = ["ada@example.org"]'))
     access.chmod(0o600)
     (home / "token").write_text(f"{TOKEN}\n")
+    (home / "token").chmod(0o600)
     yield from serving(home, EPSILON_ACCESS_FILE=str(access), EPSILON_METRICS_TOKEN_FILE=str(home / "token"))
 
 
@@ -282,7 +283,7 @@ def test_metrics_of_streamlit_are_closed_and_cookies_are_for_tls_behind_tls(shar
     assert not httpx.get(address, cookies={visits.COOKIE: "x"}).headers.get_list("set-cookie")
 
 
-def test_metrics_are_for_other_machines_with_the_token(shared):
+def test_metrics_are_for_other_machines_with_the_token(shared, home):
     address, _ = shared
 
     def read(**headers: str) -> int:
@@ -290,3 +291,6 @@ def test_metrics_are_for_other_machines_with_the_token(shared):
 
     assert httpx.get(f"{address}/metrics").status_code == 200
     assert [read(), read(Authorization="Bearer wrong"), read(Authorization=f"Bearer {TOKEN}")] == [403, 403, 200]
+    (home / "token").chmod(0o644)
+    assert read(Authorization=f"Bearer {TOKEN}") == 403
+    (home / "token").chmod(0o600)

@@ -494,8 +494,8 @@ class TestRuns:
         upload(rita, "first.conll", OTHERS)
         read = corpus_import.read
 
-        def read_together(*given):
-            found = read(*given)
+        def read_together(path, shown, user, *given, **options):
+            found = read(path, shown, f"{user} {shown}", *given, **options)  # a user's files are read one by one
             meet.wait(60)  # both passed the check before either was saved
             return found
 

@@ -67,9 +67,13 @@ def test_import_memory_is_limited(settings, monkeypatch):
         Application(settings).corpora.add("notes.conll", many)
 
 
-def test_import_time_is_limited(settings, monkeypatch):
-    monkeypatch.setattr(corpus_import, "SECONDS", 0.01)
-    with pytest.raises(CorpusError, match="could not be read"):
+@pytest.mark.parametrize(("large", "minutes"), [(True, "10"), (False, "2")])
+def test_import_time_is_limited(settings, monkeypatch, large, minutes):
+    if large:
+        monkeypatch.setattr(corpus_import, "LARGE", len(SENTENCES))
+    timer = corpus_import.threading.Timer
+    monkeypatch.setattr(corpus_import.threading, "Timer", lambda seconds, kill: timer(seconds / 60_000, kill))
+    with pytest.raises(CorpusError, match=f"notes.conll could not be read: .* {minutes} minutes"):
         Application(settings).corpora.add("notes.conll", SENTENCES.encode())
 
 
