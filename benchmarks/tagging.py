@@ -1,16 +1,20 @@
 """Time to tag a text: ``python -m benchmarks.tagging [--json] [--save]``.
 
-Measured are the seconds for 500 words by all published taggers in the warm process, as on the page *Tag text*; and the
-sentences a second of one linear tagger (ε = 1), from scores to entities with confidence, with and without the time of
-the features (MiniLM twice, spaCy's NER tagger). The sentences are those of the examples.
+Measured are the seconds for 500 words by all published taggers in the warm process, as on the page *Tag text*, and the
+memory of that process after the longest text; and the sentences a second of one linear tagger (ε = 1), from scores to
+entities with confidence, with and without the time of the features (MiniLM twice, spaCy's NER tagger). The sentences
+are those of the examples.
 """
 
 import argparse
 import statistics
 import time
 
+import psutil
+
 from benchmarks.report import finish, tagging_table
 from engine.service import Application
+from engine.service.tagging_client import MOST_CHARACTERS
 from engine.tagging.examples import examples
 from engine.tagging.pipeline import TextTagger, read_off
 from engine.tagging.tokenization import split
@@ -18,8 +22,8 @@ from engine.tagging.tokenization import split
 WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 
 
-def asked(app: Application) -> tuple[float, float]:
-    """Return the seconds for the first text of a new process, and for 500 words after it."""
+def asked(app: Application) -> tuple[float, float, float]:
+    """Return the seconds for the first text of a new process, and for 500 words after it; and its memory in MB."""
     models = [offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon]
     words = "\n\n".join(example.text for example in examples().values()).split(" ")
     start = time.perf_counter()
@@ -29,8 +33,11 @@ def asked(app: Application) -> tuple[float, float]:
         start = time.perf_counter()
         app.tagging.tag(" ".join(words[turn : turn + WORDS]), models)
         times.append(time.perf_counter() - start)
+    app.tagging.tag((" ".join(words) * 9)[:MOST_CHARACTERS], models)
+    (process,) = psutil.Process().children()
+    memory = process.memory_info().rss / 1e6
     app.close()
-    return first, statistics.median(times)
+    return first, statistics.median(times), memory
 
 
 def rates(app: Application) -> tuple[float, float]:
@@ -58,11 +65,12 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="save the result")
     options = parser.parse_args()
     app = Application.from_environment()
-    first, warm = asked(app)
+    first, warm, memory = asked(app)
     ready, whole = rates(app)
     values = {
         "start_seconds": round(first, 1),
         "seconds_500_words": round(warm, 2),
+        "megabytes": round(memory),
         "sentences_a_second": round(ready),
         "sentences_a_second_with_features": round(whole),
     }

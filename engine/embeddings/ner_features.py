@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.embeddings.vectors import word_vectors
 from engine.errors import VectorsMissing
 
 TYPES = (
@@ -55,11 +56,12 @@ def found_names(
     """
     from spacy.tokens import Doc
 
-    finder = _finder(package)
+    finder, vectors = _finder(package), word_vectors(package)
     place = {kind: number for number, kind in enumerate(TYPES)}
     bits = np.zeros((sum(map(len, sentences)), SIZE), np.float32)
     every, first = iter(sentences), 0
     while piece := list(islice(every, _PIECE)):
+        finder.vocab.vectors = vectors.of(word for words in piece for word in words)
         for document in finder.pipe([Doc(finder.vocab, words=list(words)) for words in piece]):
             for name in document.ents:
                 bits[first + name.start, 2 * place[name.label_]] = 1
@@ -71,9 +73,12 @@ def found_names(
 
 @lru_cache(maxsize=1)
 def _finder(package: Path) -> Any:
-    """Load the NER model once per process; this takes a second."""
+    """Load the NER model once per process; this takes a second.
+
+    Its own vectors and words would take 250 MB. :func:`found_names` sets the vectors of the words that are read.
+    """
     import spacy
 
     if not (package / "ner").is_dir():
         raise VectorsMissing(f"The package in {package.name} has only word vectors, without spaCy's NER component.")
-    return spacy.load(package, enable=["ner"])
+    return spacy.load(package, enable=["ner"], exclude=["strings", "vectors"])

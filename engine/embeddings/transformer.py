@@ -45,7 +45,8 @@ class Encoder:
 
     def __init__(self, values: Mapping[str, np.ndarray], shape: Shape, layers: Sequence[int]) -> None:
         self.layers, self.size = tuple(layers), shape.size
-        self._values, self._shape = values, shape
+        self._shape = shape
+        self._values = {name: value for name, value in values.items() if name.startswith("embeddings.")}
         self._stack = [_layer_weights(values, f"encoder.layer.{number}.") for number in range(max(layers))]
         places = len(values["embeddings.position_embeddings.weight"]) - shape.first_position
         self._bias = distance_bias(values.get(DISTANCE_BIAS), shape.heads, places)

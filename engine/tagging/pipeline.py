@@ -15,7 +15,7 @@ from engine.embeddings import EncodedSplit, find, own_in_context
 from engine.embeddings.char_ids import spelt
 from engine.embeddings.encoding import tag_sequences, token_positions
 from engine.embeddings.features import of_tokens, with_projection
-from engine.embeddings.vectors import WordVectors
+from engine.embeddings.vectors import word_vectors
 from engine.errors import StoreError
 from engine.settings import Settings
 from engine.simulation.setup import compile_parts, wait_for_parts
@@ -54,7 +54,6 @@ class TextTagger:
 
     def __init__(self, settings: Settings, on_progress: Callable[[str], None] = lambda stage: None) -> None:
         self.settings, self._on_progress = settings, on_progress
-        self._vectors: dict[str, WordVectors] = {}
 
     def tag(self, texts: Sequence[str], models: Sequence[Model]) -> list[list[Tagged]]:
         """Tag texts with several models.
@@ -98,9 +97,7 @@ class TextTagger:
         wait_for_parts(config, self.settings, self._on_progress)
         compile_parts(self.settings, self._on_progress)
         package = find(config.embeddings)
-        if package.label not in self._vectors:
-            self._vectors[package.label] = WordVectors(package)
-        vectors = self._vectors[package.label]
+        vectors = word_vectors(package.folder)
         words = [word for sentence in sentences for word in sentence]
         row_of = vectors.rows(words)
         rows, table = np.array([row_of[word] for word in words], np.int32), vectors.table

@@ -21,7 +21,7 @@ from engine.embeddings.encoding import (
     subset,
     tag_sequences,
 )
-from engine.embeddings.vectors import look_up
+from engine.embeddings.vectors import WordVectors
 from engine.errors import StoreError, VectorsMissing
 
 
@@ -41,20 +41,34 @@ def corpus_of(*words: str) -> Corpus:
 def test_known_words_have_the_vectors_of_spacy(package):
     import spacy
 
-    table, row_of = look_up(package, ["Bonn", "the"])
+    vectors = WordVectors(package.folder)
+    table, row_of = vectors.table, vectors.rows(["Bonn", "the"])
     vocabulary = spacy.blank("en").vocab.from_disk(package.folder / "vocab")
     for word in ("Bonn", "the"):
         np.testing.assert_array_equal(table[row_of[word]], vocabulary[word].vector)
         assert np.any(table[row_of[word]])
 
 
+def test_every_word_of_the_package_has_its_row(package):
+    from spacy.vectors import Vectors
+
+    theirs, ours = Vectors().from_disk(package.folder / "vocab"), WordVectors(package.folder)
+    keys = np.fromiter(theirs.keys(), np.uint64)
+    np.testing.assert_array_equal(ours._find(keys), theirs.find(keys=keys))
+    np.testing.assert_array_equal(ours.table[:-1], theirs.data)
+    assert ours.table.dtype == np.float32
+    assert (ours._find(np.array([0, 1, 2**64 - 1], np.uint64)) == len(theirs.data)).all()
+
+
 def test_unknown_words_share_one_fixed_vector(package):
     """Private words do not change any vector, whichever and however many of them are unknown."""
-    table, row_of = look_up(package, ["xqzzyblorp", "Wjkwrtzuiop"])
+    vectors = WordVectors(package.folder)
+    table, row_of = vectors.table, vectors.rows(["xqzzyblorp", "Wjkwrtzuiop"])
     assert row_of["xqzzyblorp"] == row_of["Wjkwrtzuiop"] == len(table) - 1
     assert not np.any(table[-1])
-    other, _ = look_up(package, ["something", "else", "grmblfx"])
-    np.testing.assert_array_equal(table, other)
+    before = table.copy()
+    vectors.rows(["something", "else", "grmblfx"])
+    np.testing.assert_array_equal(table, before)
 
 
 class FakeHandle:

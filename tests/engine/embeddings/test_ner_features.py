@@ -36,6 +36,37 @@ def test_features_do_not_depend_on_other_sentences(package) -> None:
     assert (together[3:8] == separate).all()
 
 
+def test_features_equal_those_of_the_whole_package(package) -> None:
+    """The model is loaded without the package's words and vectors; it gets the vectors of the words that are read."""
+    import spacy
+
+    sentences = [
+        *(
+            MERKEL,
+            NOTHING,
+            ["xqzzyblorp", "Wjkwrtzuiop"],
+            ["😀"],
+            ["Deutsche", "Bank", "paid", "$", "3", "million", "."],
+        ),
+        *(["On", "Friday", name, "met", "the", "Dutch", "in", "Kentucky"] for name in ("Obama", "Wjkwrtzuiop")),
+    ]
+    whole = spacy.load(package)
+    expected = [
+        (number, entity.start, entity.end, entity.label_)
+        for number, words in enumerate(sentences)
+        for entity in whole(spacy.tokens.Doc(whole.vocab, words=words)).ents
+    ]
+    assert len(expected) > 8
+    features, first = found_names(package, sentences), 0
+    for number, words in enumerate(sentences):
+        wanted = np.zeros((len(words), SIZE))
+        for _, start, end, kind in (each for each in expected if each[0] == number):
+            wanted[start, bit(kind)] = 1
+            wanted[start + 1 : end, bit(kind, inside=True)] = 1
+        np.testing.assert_array_equal(features[first : first + len(words)], wanted)
+        first += len(words)
+
+
 def test_types_equal_those_of_the_package(package) -> None:
     import json
 
