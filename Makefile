@@ -32,7 +32,8 @@ run: $(PYTHON)
 PYTEST := $(PYTHON) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 OPTIONS :=
 test: setup-tests
-	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) $(OPTIONS)
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) --ignore=tests/image \
+	  $(OPTIONS)
 
 BASE := HEAD
 check: setup-tests

@@ -15,8 +15,8 @@ from tests.modules import ROOT, imports, module_name
 
 SECONDS = 55.0
 """Time for tests, in seconds; lint and types take the rest of 90 s."""
-SLOW = ("tests/browser", "tests/engine/reliability", "tests/engine/cluster", "tests/federation")
-"""Folders that start browsers, clusters or databases; `make test` runs them."""
+SLOW = ("tests/browser", "tests/engine/reliability", "tests/engine/cluster", "tests/federation", "tests/image")
+"""Folders that start browsers, clusters, databases or containers; CI runs them."""
 _PARTS = ("engine", "federation", "pages", "benchmarks", "tests")
 
 
@@ -75,7 +75,7 @@ def main() -> int:
     quick = [name for name in order if name not in slow]
     if slow:
         sys.stdout.write(
-            f"Not run here, since they start browsers or clusters (`make test` runs them): {', '.join(slow)}\n"
+            f"Not run here, since they start browsers, clusters or containers (CI runs them): {', '.join(slow)}\n"
         )
     if not quick:
         sys.stdout.write("No other test imports a changed file.\n")

@@ -1,6 +1,6 @@
 """The container image, built from ``docs/deploy/Containerfile`` and run rootless with a read-only root.
 
-All tests share one build, which takes minutes.
+All tests share one build, which takes minutes. `make test` leaves them out; CI runs them by themselves.
 """
 
 import json
@@ -20,7 +20,7 @@ from tests.browser.chromium import in_ci
 from tests.browser.driving import wait_for
 from tests.image import recipe
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.repeats(area="image"), pytest.mark.timeout(3000)]
 MOST_BYTES = 1_500_000_000
 MOST_SECONDS = 300
 PYTHON = "/opt/epsilon-explorer/.venv/bin/python"
