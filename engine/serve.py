@@ -6,16 +6,19 @@ process is closed and ends. The cluster notices that its owner is gone and ends,
 """
 
 import argparse
+import errno
 import ipaddress
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from socket import SOCK_STREAM
 
 from engine import file_access, launcher_pipe, setup_status
 from engine.access import roles
@@ -69,6 +72,7 @@ def main() -> int:
     try:
         settings = Settings.from_environment()
         command = server_command(os.environ, settings.access)
+        check_port(os.environ)
         if settings.metrics_token:
             file_access.read_secret("EPSILON_METRICS_TOKEN_FILE", settings.metrics_token)
     except InvalidConfig as error:
@@ -191,6 +195,25 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
             raise InvalidConfig(f"PORT={port}, expected a number from 1 to 65535")
         command += ["--server.port", port]
     return command
+
+
+def check_port(environment: os._Environ[str] | dict[str, str]) -> None:
+    """Raise InvalidConfig if the server could not open the port that the variable PORT sets."""
+    if not (port := environment.get("PORT")):
+        return
+    try:
+        places = socket.getaddrinfo(environment.get("STREAMLIT_SERVER_ADDRESS", HERE) or None, port, type=SOCK_STREAM)
+        for family, _, _, _, place in places[:1]:
+            with socket.socket(family, SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+                probe.bind(place)
+    except OSError as error:  # the server reports others
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidConfig(
+                f"PORT={port} is in use: stop the program that uses it, or choose another port"
+            ) from None
+        if error.errno == errno.EACCES:
+            raise InvalidConfig(f"PORT={port} is not allowed for this user: choose a port above 1023") from None
 
 
 def _is_every_address(address: str) -> bool:

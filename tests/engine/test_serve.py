@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -65,6 +66,25 @@ def test_invalid_port_exits_with_code_2():
     assert called.returncode == 2
     (said,) = called.stderr.splitlines()
     assert all(part in said for part in ("PORT=x, ", "1 to 65535"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_port_of_another_program_exits_with_code_2(tmp_path, address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as other:
+        port = other.getsockname()[1]
+        called = subprocess.run(
+            [sys.executable, "-m", "engine.serve"],
+            env={"PORT": str(port), "STREAMLIT_SERVER_ADDRESS": address, "EPSILON_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+    assert called.returncode == 2
+    assert called.stderr == f"PORT={port} is in use: stop the program that uses it, or choose another port\n"
+    assert not (tmp_path / "home").exists()
+    serve.check_port({"PORT": str(port), "STREAMLIT_SERVER_ADDRESS": address})
 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2), ("9000", 2)])

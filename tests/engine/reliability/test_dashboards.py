@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import random
 import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -15,9 +17,10 @@ from engine.records import RunState
 from engine.reports.cli_command import command_line
 from engine.serve import SERVER
 from tests.browser.driving import answers, free_port, wait_for
-from tests.engine.reliability.disturbed import CONFIGS, ROOT, Watch, alone
+from tests.engine.reliability.disturbed import CONFIGS, ROOT, Watch, alone, kill
 
 MOST_SECONDS = 300
+VICTIMS = ("launcher", "server", "dispatcher", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +124,33 @@ def test_two_dashboards_share_a_cluster_and_killed_processes_start_again(dashboa
 
 
 @pytest.mark.nightly
-def test_next_dashboard_continues_a_run_after_the_launcher_is_killed(dashboards, trained_settings, undisturbed):
+@pytest.mark.parametrize("moment", range(48))
+def test_kill_of_any_process_of_a_dashboard_loses_no_record(dashboards, trained_settings, undisturbed, moment):
+    """Two processes are killed during one run. If the launcher is one of them, all others end without it."""
+    draws, files = random.Random(moment), supervisor.ClusterFiles(trained_settings)
     dashboard, watch = dashboards(), Watch(trained_settings, CONFIGS[:1])
-    cluster = supervisor.ClusterFiles(trained_settings).process()
-    processes = [cluster, *cluster.children(recursive=True)]
     submit(trained_settings, CONFIGS[0])
-    watch.until(2)
-    processes.append(dashboard.server)
-    dashboard.process.kill()
-    _, left = psutil.wait_procs(processes, MOST_SECONDS)  # without an owner and a launcher
-    assert left == []
-    dashboards()
+    for victim in (VICTIMS[moment % len(VICTIMS)], draws.choice(VICTIMS)):
+        watch.until(watch.seen() + draws.randrange(1, 5))
+        time.sleep(draws.random() / 5)  # at a random time between two records
+        wait_for(files.process, MOST_SECONDS)
+        cluster = files.process()
+        if victim == "launcher":
+            processes = [dashboard.server, cluster, *cluster.children(recursive=True)]
+            dashboard.process.kill()
+            _, left = psutil.wait_procs(processes, MOST_SECONDS)
+            assert left == []
+            dashboard = dashboards()
+        elif victim == "server":
+            killed = dashboard.server
+            killed.kill()
+            psutil.wait_procs([killed], MOST_SECONDS)
+            wait_for(lambda address=dashboard.address: answers(address), MOST_SECONDS)
+        elif victim == "dispatcher":
+            cluster.kill()
+            wait_for(lambda before=cluster: files.process() not in (None, before), MOST_SECONDS)
+        else:
+            kill(trained_settings, "worker")
     watch.to_the_end(undisturbed)
     assert {watch.runs.queries.status(identity).state for identity in watch.identities} == {RunState.DONE}
     watch.close()
