@@ -22,12 +22,6 @@ IDLE_SECONDS = 900
 """Seconds without a request after which the process ends."""
 SILENT_SECONDS = 300
 """Seconds without output after which the process counts as broken."""
-_ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    # glibc keeps freed memory for later use, up to 32 MB at a time: 110 MB in all once the models are loaded.
-    "MALLOC_MMAP_THRESHOLD_": "1000000",
-}
-"""Variables of the process."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +107,7 @@ class TaggingClient:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | here | _ENVIRONMENT,
+                env=os.environ | here | {"TF_CPP_MIN_LOG_LEVEL": "3"},
             )
         return self._process
 

@@ -195,7 +195,7 @@ def test_missing_parts_are_named(containers) -> None:
                 "train",
                 *RUN,
                 "--features",
-                "contextual",
+                "layer",
                 "--language-model",
                 "all-mpnet-base-v2",
             ),
