@@ -52,10 +52,11 @@ FIRST_RETENTION, RETENTION_PAUSE = 60.0, 86_400.0
 """Seconds until the first deletion, which does not delay the first page, and from one to the next."""
 
 LONGEST_PAUSE = 60.0
-"""Most seconds before another attempt to start a cluster that failed or ended soon."""
+"""Most seconds before another attempt to start a process that failed or ended soon."""
 
 SHORT_LIFE = 10.0
-"""A process that ends sooner, in seconds, cannot work: a server is not started again, a cluster only after a pause."""
+"""A process that ends sooner, in seconds, may be unable to work. It is started again after a pause only, and a server
+not at all, unless a signal ended it."""
 
 
 def main() -> int:
@@ -118,6 +119,7 @@ class Server:
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._pipe, self._writer = os.pipe()  # no other process has the writing end, so it closes with this process
+        self._pause = 0.0
         self._start()
 
     def _start(self) -> None:
@@ -131,16 +133,28 @@ class Server:
         }
         self.process = subprocess.Popen(self._command, cwd=REPOSITORY, env=environment, pass_fds=(self._pipe,))
         self._began = time.monotonic()
+        self._ended: float | None = None
 
     def keep(self) -> int | None:
-        """Start the process again if it has ended; return its exit code if it ended so soon that it cannot work."""
+        """Start the process again if it has ended; return its exit code if it ended so soon that it cannot work.
+
+        A process that a signal ended so soon is started again after a pause: the system may have had too little memory.
+        """
         code = self.process.poll()
         if code is None:
             return None
-        if time.monotonic() - self._began < SHORT_LIFE:
-            return code
-        say(f"The dashboard's server ended unexpectedly with code {code}. It is started again.")
-        self._start()
+        now = time.monotonic()
+        if self._ended is None:
+            self._ended = now
+            if now - self._began >= SHORT_LIFE:
+                self._pause = 0.0
+            elif code >= 0:
+                return code
+            else:
+                self._pause = min(max(CHECK, 2 * self._pause), LONGEST_PAUSE)
+            say(f"The dashboard's server ended unexpectedly with code {code}. It is started again.")
+        if now - self._ended >= self._pause:
+            self._start()
         return None
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -130,8 +131,32 @@ def test_server_that_ends_unexpectedly_is_started_again(server, monkeypatch):
     assert server.process.poll() is None
 
 
+def test_server_that_is_killed_at_once_is_started_again_after_a_pause(server, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(serve.time, "monotonic", lambda: now[0])
+    server._began = now[0]
+    pauses = []
+    for _ in range(8):
+        killed = server.process
+        killed.kill()
+        killed.wait()
+        ended = now[0]
+        while server.process is killed:
+            assert server.keep() is None
+            now[0] += 0.25
+        pauses.append(now[0] - ended)
+    assert pauses[0] <= 2 * serve.CHECK
+    assert all(one < other for one, other in pairwise(pauses[:6]))
+    assert pauses[-1] == pytest.approx(serve.LONGEST_PAUSE, abs=0.5)
+    now[0] += serve.SHORT_LIFE
+    server.process.kill()
+    server.process.wait()
+    assert server.keep() is None
+    assert server.process.poll() is None
+
+
 def test_server_that_ends_at_once_is_not_started_again():
-    """As when its port is taken."""
+    """As with an invalid configuration file of Streamlit."""
     server = serve.Server([sys.executable, "-c", "raise SystemExit(3)"])
     assert server.process.wait() == 3
     assert server.keep() == 3
