@@ -131,6 +131,7 @@ class TestEpsilon:
         assert losses(-5, 0.5, 0.25, infinite=0.25).get_epsilon_for_delta(0.25) == 0.0
         assert losses(4, 1.0).get_epsilon_for_delta(0.5) == pytest.approx(1 + math.log(0.5))
         assert losses(4, 0.5, infinite=0.25).get_epsilon_for_delta(0.8) == 0.0  # more than all mass
+        assert losses(0, 0.5, 0.5).get_epsilon_for_delta(1.0) == 0.0  # exactly all mass
         assert losses(0, 1.0).get_epsilon_for_delta(0.1) == 0.0
         # A δ that is attained exactly is not exceeded.
         attained = losses(0, 0.5, 0.5).get_epsilon_for_delta(0.5 * -math.expm1(-0.25))
