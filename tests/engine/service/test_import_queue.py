@@ -11,7 +11,7 @@ from tests.browser.driving import wait_for
 
 
 class Reader:
-    """Threads that each read one file, until they are told to end it."""
+    """Threads that each read one file, until the test ends the reading."""
 
     def __init__(self) -> None:
         self.queue = ImportQueue()
