@@ -1,7 +1,6 @@
 """Order in which uploaded files are read: turns between users, and small files beside a large one."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ class ImportQueue:
 
     def __init__(self) -> None:
         self._files: list[_File] = []
-        self._read: Counter[str] = Counter()
+        self._turns = 0
+        self._last_turn: dict[str, int] = {}  # of each user, for as long as the server runs
         self._changed = threading.Condition()
 
     @contextmanager
@@ -59,15 +59,16 @@ class ImportQueue:
             if not self._changed.wait_for(lambda: self._next() is file, seconds):
                 return False
             file.reading = True
-            self._read[file.user] += 1
+            self._turns += 1
+            self._last_turn[file.user] = self._turns
             self._changed.notify_all()
             return True
 
     def _next(self) -> _File | None:
-        """Return the next file that may be read now: that of the user with the fewest files so far, if any."""
+        """Return the next file that may be read now: that of the user who has waited longest for a turn, if any."""
         reading = [file for file in self._files if file.reading]
         if len(reading) == _AT_ONCE:
             return None
         users, large = {file.user for file in reading}, any(file.large for file in reading)
         able = [each for each in self._files if not (each.reading or each.user in users or (large and each.large))]
-        return min(able, key=lambda each: self._read[each.user], default=None)  # the first of equal ones
+        return min(able, key=lambda each: self._last_turn.get(each.user, 0), default=None)  # the first of equal ones

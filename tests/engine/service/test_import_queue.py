@@ -79,6 +79,21 @@ def test_thirty_files_of_one_user_do_not_delay_others(reader):
     assert reader.wait_for_file(4)[-1] == "1"
 
 
+def test_new_users_with_many_files_do_not_delay_a_user_of_the_past(reader):
+    for name in ("past 0", "past 1", "past 2"):
+        reader.add(name, "vera")
+        reader.end(name)
+    for number in range(8):
+        reader.add(f"rita {number}", "rita")
+        reader.add(f"rudi {number}", "rudi")
+    reader.add("hers", "vera")
+    assert reader.wait_for_file(5)[3:] == ["rita 0", "rudi 0"]
+    reader.end("rita 0")
+    assert reader.wait_for_file(6)[-1] == "hers"
+    reader.end("rudi 0")
+    assert reader.wait_for_file(7)[-1] == "rita 1"
+
+
 def test_a_file_that_no_longer_waits_frees_its_place(reader):
     reader.add("first", "rita")
 
