@@ -220,10 +220,10 @@ def published_index(shared_folder: Path) -> Path:
 
 
 def share(encoded: Path, home: Path, index: Path | None = None) -> None:
-    """Link the shared vectors and encoded corpora into a home, and copy the index of published runs if it is given."""
+    """Link the shared files on corpora into a home, and copy the index of published runs if it is given."""
     if index:
         shutil.copy(index, home)
-    for name in ("encoded", "vectors"):
+    for name in ("encoded", "overlaps", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
 

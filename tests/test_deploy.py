@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import compose_spec
-import kubernetes_validate
 import pytest
 import typer.main
 import yaml
@@ -233,6 +232,8 @@ class TestKubernetes:
     @pytest.mark.parametrize("version", VERSIONS)
     def test_schemas_are_valid(self, version):
         """Strict schemas refuse unknown fields, too."""
+        import kubernetes_validate  # takes 4 s: jsonschema parses a grammar of URLs
+
         for item in OBJECTS:
             kubernetes_validate.validate(item, version, strict=True)
         with pytest.raises(kubernetes_validate.ValidationError):

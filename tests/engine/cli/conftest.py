@@ -4,15 +4,25 @@ import io
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from engine.cli.main import main
 from engine.settings import REPOSITORY, Settings
 from tests.engine.cli.fake_service import FakeService
 
 PUBLISHED = REPOSITORY / "cached_results"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_tree_of_commands():
+    """Create the tree of commands once, since each creation takes 0.3 s."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture

@@ -60,8 +60,11 @@ class Dashboard:
     @property
     def server(self) -> psutil.Process:
         """The Streamlit process at this moment."""
-        (server,) = (child for child in self.process.children() if SERVER in child.cmdline())
-        return server
+        children = {child: child.cmdline() for child in self.process.children()}
+        servers = [child for child, words in children.items() if SERVER in words]
+        table = subprocess.run(["ps", "-eo", "pid,ppid,stat,lstart,args"], capture_output=True, text=True, check=True)
+        assert len(servers) == 1, f"children of {self.process.pid}: {children}\n{table.stdout}"
+        return servers[0]
 
     def end(self) -> None:
         """Send SIGINT, and kill processes that do not end."""
