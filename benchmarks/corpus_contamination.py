@@ -21,7 +21,7 @@ SPLITS = ("train", "validation", "test")
 
 def with_public(whole: Corpus) -> list[str]:
     """Return the overlap with the data that any features were fitted on, as a line for each split of the corpus."""
-    overlap = contamination.of_corpus(whole, MOST_FITTED.name)
+    overlap = contamination.of_corpus(whole, [MOST_FITTED.name])[MOST_FITTED.name]
     fitted = {int(number) for part in MOST_FITTED.fitted for number in contamination.fitted_on(part)}
     lines = []
     for split, of, shared, short in zip(SPLITS, overlap.sentences, overlap.shared, overlap.short, strict=True):

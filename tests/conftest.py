@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def share(encoded: Path, home: Path, index: Path | None = None) -> None:
     """Link the shared files on corpora into a home, and copy the index of published runs if it is given."""
     if index:
         shutil.copy(index, home)
-    for name in ("encoded", "overlaps", "vectors"):
+    for name in ("encoded", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
 
@@ -257,6 +258,14 @@ def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     if getattr(request, "param", "SQLite") == "PostgreSQL":
         address = request.getfixturevalue("postgresql_server").fresh()
     return Settings(home=home, data_dir=None, store_url=address, published=published)
+
+
+@pytest.fixture
+def with_published(settings: Settings, published_index: Path) -> Settings:
+    """Return ``settings`` with the published results of the repository, and with their index."""
+    settings.home.mkdir(exist_ok=True)
+    shutil.copy(published_index, settings.home)
+    return replace(settings, published=REPOSITORY / "cached_results")
 
 
 @pytest.fixture(scope="session")

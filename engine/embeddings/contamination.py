@@ -118,22 +118,26 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
     except (OSError, ValueError, KeyError, TypeError):
         _read.cache_clear()
     whole = corpus.load()
-    overlaps = {kind: asdict(of_corpus(whole, kind)) for kind, entry in FEATURE_SETS.items() if entry.fitted}
+    kinds = [kind for kind, entry in FEATURE_SETS.items() if entry.fitted]
+    overlaps = {kind: asdict(found) for kind, found in of_corpus(whole, kinds).items()}
     with corpus.artefacts.write(name, "What the corpus shares") as made:
         made.write_text(json.dumps(overlaps), encoding="utf-8")
     return _read(corpus.artefacts.local_path(name))[features]
 
 
-def of_corpus(whole: Corpus, features: str) -> Overlap:
-    """Compute the overlap of a loaded corpus."""
-    fitted = {int(value) for part in FEATURE_SETS[features].fitted for value in fitted_on(part)}
-    splits = [getattr(whole, split) for split in _SPLITS]
-    counted = [_counted(split, fitted) for split in splits]
-    return Overlap(
-        sentences=_three([len(split) for split in splits]),
-        shared=_three([shared for shared, _ in counted]),
-        short=_three([short for _, short in counted]),
-    )
+def of_corpus(whole: Corpus, kinds: Iterable[str]) -> dict[str, Overlap]:
+    """Compute the overlap of a loaded corpus with the fitted sentences of each of these features."""
+    splits = [_with_checksums(getattr(whole, split)) for split in _SPLITS]
+    overlaps = {}
+    for kind in kinds:
+        fitted = {int(value) for part in FEATURE_SETS[kind].fitted for value in fitted_on(part)}
+        counted = [_counted(split, fitted) for split in splits]
+        overlaps[kind] = Overlap(
+            sentences=_three([len(split) for split in splits]),
+            shared=_three([shared for shared, _ in counted]),
+            short=_three([short for _, short in counted]),
+        )
+    return overlaps
 
 
 def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
@@ -148,12 +152,16 @@ def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
         return private.train_sentences
     corpus = development.load()
     fitted = {int(value) for split in _SPLITS for value in checksums(s.tokens for s in getattr(corpus, split))}
-    return _counted(private.load().train, fitted)[0]
+    return _counted(_with_checksums(private.load().train), fitted)[0]
 
 
-def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
+def _with_checksums(sentences: Iterable[Sentence]) -> list[tuple[int | None, tuple[str, ...]]]:
+    return [(checksum(s.tokens), s.tokens) for s in sentences]
+
+
+def _counted(sentences: Iterable[tuple[int | None, tuple[str, ...]]], known: set[int]) -> tuple[int, int]:
     """Return the number of sentences with a known checksum: with at least ``LEAST_WORDS`` words, and shorter."""
-    found = [s.tokens for s in sentences if checksum(s.tokens) in known]
+    found = [tokens for value, tokens in sentences if value in known]
     long = sum(words(tokens) >= LEAST_WORDS for tokens in found)
     return long, len(found) - long
 

@@ -9,6 +9,7 @@ import platform
 import re
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 _ENGINE = Path(__file__).resolve().parent.parent
@@ -51,8 +52,9 @@ def _stamp() -> str:
     return f"{digest()}\n{target()}"
 
 
+@cache
 def digest() -> str:
-    """Return the SHA-256 of all sources that Numba compiles."""
+    """Return the SHA-256 of all sources that Numba compiles, as they are when the process first asks."""
     sources = (path.read_bytes() for path in sorted(_ENGINE.rglob("*.py")))
     return hashlib.sha256(b"\0".join(source for source in sources if b"from numba" in source)).hexdigest()
 

@@ -1,7 +1,6 @@
 """Fixtures of page tests, which run the app without a browser."""
 
 import functools
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -67,14 +66,6 @@ def engine_5_settings(trained_settings, tmp_path):
     identity = run_id(run.config, provenance.corpus_checksum, "5")
     published.write(replace(run, run_id=identity, provenance=provenance, records=records), tmp_path / "published")
     return replace(trained_settings, published=tmp_path / "published")
-
-
-@pytest.fixture
-def with_published(settings: Settings, published_index: Path) -> Settings:
-    """Return ``settings`` with the published results of the repository, and with their index."""
-    settings.home.mkdir(exist_ok=True)
-    shutil.copy(published_index, settings.home)
-    return replace(settings, published=REPOSITORY / "cached_results")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import statistics
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -45,11 +46,16 @@ def texts(elements) -> str:
     )
 
 
-def published_run(config: SimulationConfig) -> Run:
-    """Return the published run of a configuration."""
-    results = published.read_all(REPOSITORY / "cached_results").today()
-    (run,) = (run for run in results.runs if run.config == config)
-    return run
+@pytest.fixture
+def published_run(published_index) -> Callable[[SimulationConfig], Run]:
+    """Return a function that returns the published run of a configuration."""
+    results = published.read_all(REPOSITORY / "cached_results", published_index).today()
+
+    def find(config: SimulationConfig) -> Run:
+        (run,) = (run for run in results.runs if run.config == config)
+        return run
+
+    return find
 
 
 class TestOwnLanguageModel:
@@ -302,7 +308,7 @@ class TestSeveralSeeds:
         assert not any("seeds" in (trace.name or "") for trace in alone.data)
 
 
-def test_pinned_configuration_is_compared_with_the_current_one(page):
+def test_pinned_configuration_is_compared_with_the_current_one(page, published_run):
     first, second = (published_run(with_noise(SimulationConfig(), sigma)) for sigma in (1.0, 2.0))
     test = page()
     assert "Pinned" not in texts(test.markdown)
@@ -341,7 +347,7 @@ class TestTargetEpsilon:
         assert test.number_input(key="exact_noise").value == 1.0
 
 
-def test_landing_page_shows_the_published_run(page):
+def test_landing_page_shows_the_published_run(page, published_run):
     run, test = published_run(SimulationConfig()), page()
     text = texts(test.markdown)
     assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in text
@@ -363,7 +369,7 @@ def test_noise_check_lists_its_measurements(page):
     assert "measures the noise of each" not in texts(page(noise_multiplier="0").markdown)
 
 
-def test_crf_can_be_selected(page):
+def test_crf_can_be_selected(page, published_run):
     chain = published_run(SimulationConfig(tagger=TaggerConfig(name="bilstm-crf")))
     test = page(tagger="bilstm-crf")
     assert f"recall {100 * chain.final.test.recall:.0f} %" in texts(test.markdown)
@@ -577,7 +583,7 @@ class TestOlderEngine:
         assert "one in a million" not in text
 
 
-def test_broken_published_file_is_skipped_with_a_warning(page, published_settings, tmp_path):
+def test_broken_published_file_is_skipped_with_a_warning(page, published_run, published_settings, tmp_path):
     folder = tmp_path / "results"
     published.write(published_run(SimulationConfig()), folder)
     (folder / "broken.json").write_text('{"format": 1')

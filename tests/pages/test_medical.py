@@ -15,7 +15,7 @@ from engine.service import Application
 from engine.service.corpus_service import CorpusService
 from engine.service.run_queries import RunQueries
 from engine.service.run_service import RunService
-from engine.settings import REPOSITORY, Settings
+from engine.settings import Settings
 from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import diagram
 from tests.engine.experiments.papers.test_fedner_2020 import run
@@ -195,8 +195,8 @@ def test_finished_runs_replace_the_button_by_a_note(
         assert ("Both runs with these settings are finished" in text) == (not offered)
 
 
-def test_attack_on_partial_noise_shows_its_measurement(open_page, settings: Settings) -> None:
-    measurement = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
+def test_attack_on_partial_noise_shows_its_measurement(open_page, with_published: Settings) -> None:
+    measurement = Application(with_published).queries.measurements()["trap"]
     text = messages.partial_noise_attack(measurement)
     assert f"**{measurement.values['trap']['right']} of {measurement.values['trials']}** trials" in text
     assert measurement.values["trap"]["moved_most"] > 10 > 1.01 > measurement.values["honest"]["moved_most"]

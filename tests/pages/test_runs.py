@@ -1,7 +1,6 @@
 """Page Runs, without a browser."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -152,10 +151,10 @@ class TestService:
         assert sorted(each.run.status.queue_place or 0 for each in runs) == list(range(1, 1501))
         assert len(listing.matching(runs, "seed=7", (), None)) == 1
 
-    def test_published_run_cannot_be_deleted(self, settings):
+    def test_published_run_cannot_be_deleted(self, with_published):
         from engine.errors import InvalidConfig
 
-        app = Application(replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results"))
+        app = Application(with_published)
         identity = next(run.run_id for run in app.queries.published())
         with pytest.raises(InvalidConfig, match="is published"):
             app.runs.delete(identity)

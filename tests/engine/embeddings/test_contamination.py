@@ -103,7 +103,7 @@ def test_a_long_common_training_sentence_breaks_privacy(settings, fitted):
         whole, train=(*fill, Sentence(SHORT, ("O",) * 3)), validation=(Sentence(LONG, ("O",) * 6),), test=fill
     )
     fitted += [LONG, SHORT]
-    overlap = contamination.of_corpus(short_only, "contextual")
+    overlap = contamination.of_corpus(short_only, ["contextual"])["contextual"]
     assert (overlap.shared, overlap.short) == ((0, 1, 0), (1, 0, 0))
     assert not overlap.breaks_privacy
     assert not overlap.optimism_bias()
@@ -111,12 +111,13 @@ def test_a_long_common_training_sentence_breaks_privacy(settings, fitted):
     with_long = dataclasses.replace(
         short_only, train=(*short_only.train, Sentence(LONG, ("O",) * 6)), test=short_only.validation
     )
-    overlap = contamination.of_corpus(with_long, "contextual")
+    found = contamination.of_corpus(with_long, ["contextual", "shapes"])
+    overlap = found["contextual"]
     assert overlap.breaks_privacy
     # With a long common sentence, a short one counts too.
     assert all(part in overlap.privacy_text for part in ("2 of 11 training", "(18.2%)"))
     assert all(part in overlap.optimism_bias() for part in ("1 of 1 test", "(100.0%)"))
-    assert contamination.of_corpus(with_long, "shapes").shared == (0, 0, 0)
+    assert found["shapes"].shared == (0, 0, 0)
 
 
 def test_contamination_makes_epsilon_infinite():

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -29,7 +30,7 @@ from engine.reports.privacy_report.assumptions import Held
 from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
 from engine.service import Application, report_evidence
-from engine.store import published
+from engine.store import published, published_index
 from tests.engine.reports.runs_published import (
     FEDERATED,
     OTHER_SPLIT,
@@ -53,11 +54,23 @@ def stored(run_id):
     return published.from_dict(json.loads(path.read_text()))
 
 
-@pytest.fixture
-def app(settings):
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """Return a folder of the published runs that are reported, and its index."""
+    folder = tmp_path_factory.mktemp("reported")
     for path in paths(*RUN_IDS, SILOS):
-        shutil.copy(path, settings.published)
-    opened = Application(settings)
+        shutil.copy(path, folder)
+    index = tmp_path_factory.mktemp("home") / published_index.NAME
+    published.read_all(folder, index)
+    return folder, index
+
+
+@pytest.fixture
+def app(settings, reported):
+    folder, index = reported
+    settings.home.mkdir()
+    shutil.copy(index, settings.home)
+    opened = Application(replace(settings, published=folder))
     yield opened
     opened.close()
 
@@ -470,14 +483,15 @@ class TestEvidence:
         assert evidence_of(PRIVATE).others == Others(private=1, plain=1)
         assert evidence_of(SYNTHETIC).others == Others()
 
-    def test_runs_on_other_splits_of_the_corpus_are_counted(self, evidence_of, app):
+    def test_runs_on_other_splits_of_the_corpus_are_counted(self, evidence_of, app, tmp_path):
         """``ade@0`` and ``ade@1`` are splits of the same sentences."""
-        before = evidence_of(SILOS).others
+        more = shutil.copytree(app.settings.published, tmp_path / "more")
         for path in paths(OTHER_SPLIT):
-            shutil.copy(path, app.settings.published)
-        published._listings.clear()
+            shutil.copy(path, more)
         assert stored(OTHER_SPLIT).config.corpus == "ade@1"
-        assert evidence_of(SILOS).others.plain == before.plain + 1
+        with closing(Application(replace(app.settings, published=more))) as with_more:
+            found = report_evidence.evidence(with_more, SILOS, written=WRITTEN)
+        assert found.others.plain == evidence_of(SILOS).others.plain + 1
 
     def test_a_group_has_the_adjacency_of_the_run(self, evidence_of):
         evidence = evidence_of(PRIVATE)

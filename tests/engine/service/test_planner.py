@@ -18,7 +18,7 @@ from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.reports import planner as words
 from engine.service import Application, Overview, planner
-from engine.settings import REPOSITORY, Settings
+from engine.settings import Settings
 from tests.engine.experiments.test_planner import made
 
 CORPUS = "conll2003"
@@ -176,9 +176,8 @@ def test_fields_are_json_without_infinity(app):
 
 
 @pytest.fixture
-def shell(settings, monkeypatch, capsys):
-    here = replace(settings, published=REPOSITORY / "cached_results")
-    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
+def shell(with_published, monkeypatch, capsys):
+    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: with_published))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["engine", "plan", *arguments])

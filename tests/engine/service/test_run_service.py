@@ -327,11 +327,10 @@ class TestQueries:
         with pytest.raises(RunNotFound):
             app.queries.get("0123456789abcdef")
 
-    def test_published_runs_are_available_with_damaged_store(self, settings):
-        (settings.home).mkdir()
-        (settings.home / "runs.sqlite").write_bytes(b"no database at all, but long enough to be looked at" * 30)
-        real = dataclasses.replace(settings, published=type(settings).from_environment().published)
-        app = Application(real)
+    def test_published_runs_are_available_with_damaged_store(self, with_published):
+        database = with_published.home / "runs.sqlite"
+        database.write_bytes(b"no database at all, but long enough to be looked at" * 30)
+        app = Application(with_published)
         default = SimulationConfig()
         assert app.queries.find(default).published
         assert len(app.queries.runs_by_noise(default)) >= 5

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,11 +19,12 @@ from engine.settings import REPOSITORY
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory) -> Iterator[Application]:
+def published(tmp_path_factory, published_index) -> Iterator[Application]:
     """Return an application with the published runs."""
     from engine.settings import Settings
 
     home = tmp_path_factory.mktemp("home")
+    shutil.copy(published_index, home)
     settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home}/runs.sqlite")
     app = Application(replace(settings, published=REPOSITORY / "cached_results"))
     yield app
