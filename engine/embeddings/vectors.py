@@ -76,9 +76,9 @@ def _folder(name: str) -> Path | None:
 class WordVectors:
     """The table of an installed package in memory, float32 [rows + 1, 300].
 
-    The last row is the zero vector, for words outside the public table; spaCy itself uses a zero vector there. The files
-    are read directly: spaCy's own object takes six times as long, and 90 MB for its dictionary from words to rows, which
-    here is two arrays of 8 MB in all.
+    The last row is the zero vector, for words outside the public table; spaCy itself uses a zero vector there. The
+    files are read directly: spaCy's own object takes six times as long to read, and its dictionary from words to rows
+    90 MB. Here the dictionary is two arrays of 8 MB in all.
 
     Args:
         folder: Folder of the package.

@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
@@ -25,8 +24,8 @@ def published(tmp_path_factory, published_index) -> Iterator[Application]:
 
     home = tmp_path_factory.mktemp("home")
     shutil.copy(published_index, home)
-    settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home}/runs.sqlite")
-    app = Application(replace(settings, published=REPOSITORY / "cached_results"))
+    published, address = REPOSITORY / "cached_results", f"sqlite:///{home}/runs.sqlite"
+    app = Application(Settings(home=home, data_dir=None, store_url=address, published=published))
     yield app
     app.close()
 
