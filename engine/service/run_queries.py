@@ -183,7 +183,8 @@ class RunQueries:
         return [
             Overview(
                 run,
-                self._believable(run.config, last, judged),
+                # A published ε is checked by tests: here, all corpora would be read for the first page of a new server.
+                last if run.run_id in published else self._believable(run.config, last, judged),
                 notes.get(run.run_id, ""),
                 compare(firsts.get(run.run_id), last),
             )

@@ -338,6 +338,20 @@ class TestQueries:
         with pytest.raises(StoreError):
             app.runs.submit(SMALL)
 
+    @pytest.mark.repeats(area="processes")
+    def test_features_of_published_private_runs_were_not_fitted_on_their_sentences(self, with_published, data_dir):
+        app = Application(dataclasses.replace(with_published, data_dir=data_dir))
+        private = [run for run in app.queries.published() if run.records[-1].privacy.epsilon < math.inf]
+        settings = {(run.config.corpus, run.config.features): run.config for run in private}
+        overlaps = [app.queries.overlap(config) for config in settings.values()]
+        assert sum(found.sentences[0] > 0 for found in overlaps) > 5  # of corpora that are there, and fitted features
+        assert not any(found.breaks_privacy for found in overlaps)
+
+    def test_overview_reads_no_corpus_for_published_runs(self, with_published, monkeypatch):
+        app = Application(with_published)
+        monkeypatch.setattr(app.queries, "corpus", lambda config: pytest.fail(f"{config.corpus} was read"))
+        assert len(app.queries.overview()) > 700
+
     def test_preview_of_a_run(self, settings):
         preview = Application(settings).previews.preview(SMALL)
         assert (preview.train_sentences, preview.steps) == (220, 55)
