@@ -1,7 +1,8 @@
-"""The gate in front of Streamlit: it limits connections, and takes files only from users who may upload.
+"""The gate in front of Streamlit: it limits connections, and only users send and get files.
 
 Streamlit opens a session for each connection and keeps each uploaded file in memory, before anyone signs in and without
-a limit of the total. See :mod:`pages.shared.visits` and :mod:`pages.shared.uploads` for the limits.
+a limit of the total. It gives a file that a page made to anyone who has the address. See :mod:`pages.shared.visits` and
+:mod:`pages.shared.uploads` for the limits.
 """
 
 import asyncio
@@ -40,6 +41,8 @@ FORGOTTEN_AFTER = 60.0
 _UPLOAD = re.compile(r"/_stcore/upload_file/[^/]+/(?P<file_id>[^/]+)$")
 _MARGIN = 10_000
 """Bytes of an upload that are not of the file: names, types and borders."""
+_DOWNLOAD = re.compile(r"(?<!/static)/media/[^/]+$")
+"""Address of a file that a page made for a user. Streamlit derives it from the content, and gives it to anyone."""
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +69,9 @@ class Gate:
             return
         if scope["type"] == "http" and scope["path"].endswith("/_stcore/metrics"):
             await PlainTextResponse("Not found", 404)(scope, receive, send)  # /metrics has ours
+            return
+        if scope["type"] == "http" and _DOWNLOAD.search(scope["path"]) and self._visits.user(_visit(scope)) is None:
+            await PlainTextResponse("Only users who are signed in can download files.", 403)(scope, receive, send)
             return
         if upload and scope["method"] == "DELETE":
             self._uploads.drop(file_id=upload["file_id"])

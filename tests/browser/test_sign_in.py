@@ -96,8 +96,12 @@ def test_roles_ownership_and_audit_log(signed_in, shared):
 
     opened(rita, shared + SMALL)
     rita.get_by_role("tab", name="Download and repeat").click()
-    with rita.expect_download():
+    with rita.expect_download() as download:
         rita.get_by_role("button", name="Download CSV", exact=True).click()
+    get = f"fetch('{download.value.url}').then(got => got.status)"
+    assert rita.evaluate(get) == 200
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(download.value.url)
 
     ada = opened(signed_in("Ada"), shared + "account")
     assert all(part in answer(ada) for part in ("ada@example.org", "admin"))

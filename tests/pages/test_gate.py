@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import psutil
 import pytest
+from starlette.responses import PlainTextResponse
 from websockets.asyncio.client import connect
 
 from benchmarks.session_client import Session
@@ -19,6 +20,7 @@ from engine.serve import server_command
 from pages.shared import uploads, visits
 from pages.shared.uploads import UploadRefused, Uploads
 from pages.shared.visits import Visits
+from pages.startup import gate
 from tests.browser.driving import answers, free_port
 from tests.engine.access.test_roles import text
 from tests.modules import ROOT
@@ -98,6 +100,28 @@ class TestVisits:
         assert known.wait("", "10.0.0.2") == 0.0, "another address"
         clock.now = 60.0
         assert known.wait("", "10.6.6.6") == 0.0
+
+
+def test_downloads_need_sign_in():
+    """Streamlit gives a file to anyone who has its address, which follows from the content."""
+    known = Visits(sign_in=True)
+
+    def status(path: str, visit: str = "ritas", visits_of_server: Visits = known) -> int:
+        transport = httpx.ASGITransport(gate.Gate(PlainTextResponse("content"), visits_of_server))
+
+        async def get() -> int:
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                return (await client.get(path, headers={"Cookie": f"{visits.COOKIE}={visit}"})).status_code
+
+        return asyncio.run(get())
+
+    file = "/media/0123456789abcdef.csv"
+    assert status(file) == 403
+    known.admit("ritas", "Rita", may_upload=False, seconds=60)
+    assert [status(file), status(f"/behind/a/proxy{file}"), status(file, "veras")] == [200, 200, 403]
+    known.expel("ritas")
+    assert [status(file), status(f"/behind/a/proxy{file}"), status("/static/media/font.woff2")] == [403, 403, 200]
+    assert status(file, "", Visits(sign_in=False)) == 200
 
 
 class TestUploads:
