@@ -1,6 +1,9 @@
 """Text from outside is displayed literally, whatever it contains: the browser's own view of the pages is compared."""
 
+import io
 import re
+import stat
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from engine.visible_text import visible
 from pages.shared.charts import literal
 from tests.browser import hostile
 from tests.browser.conftest import serving
-from tests.browser.driving import free_port, wait_for, wait_until_complete
+from tests.browser.driving import answers, free_port, wait_for, wait_until_complete
 
 pytestmark = pytest.mark.browser
 
@@ -166,3 +169,49 @@ def check_markdown(page: Page, dashboard: str) -> None:
 
 def without_spaces(text: str | list[str]) -> str:
     return "".join("".join(text).replace("\u2060", "").split())
+
+
+def zipped(files: dict[str, bytes], link: str = "") -> bytes:
+    """Return a zip of files, and of a symbolic link to the system's list of users."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+        if link:
+            entry = zipfile.ZipInfo(link)
+            entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+            made.writestr(entry, "/etc/passwd")
+    return packed.getvalue()
+
+
+def hostile_files() -> dict[str, tuple[bytes, str]]:
+    """Return files by name, each with a part of the sentence that refuses it."""
+    columns = "".join(f"word{number} O\nName{number} B-PER\n\n" for number in range(60)).encode()
+    return {
+        "bomb.zip": (zipped({"train.conll": bytes(2 * 10**8), "test.conll": columns}), "more than 50,000,000 bytes"),
+        "linked.zip": (zipped({"test.conll": columns}, "train.conll"), "has 'train.conll', expected plain files"),
+        "escaped.zip": (
+            zipped({"../../train.conll": columns, "/tmp/test.conll": columns}),
+            "has '../../train.conll', expected plain files",
+        ),
+        "nul.conll": (columns + b"a\0b O\n", "binary byte 0x00"),
+        "deep.conll": (b"[" * 10**6, "deep.conll has "),
+        "line.conll": (b"a" * 49_000_000, "line.conll has "),
+    }
+
+
+@pytest.mark.repeats(area="pages")
+def test_hostile_files_are_refused_with_a_sentence(page, dashboard, home, tmp_path):
+    corpora = home / "corpora"
+    before = sorted(corpora.glob("*"))
+    page.goto(dashboard + "explore")
+    page.get_by_text("Upload a corpus").click()
+    for name, (content, message) in hostile_files().items():
+        (tmp_path / name).write_bytes(content)
+        page.set_input_files("input[type=file]", tmp_path / name)
+        refusal = page.get_by_test_id("stAlert").filter(has_text=message)
+        refusal.wait_for()
+        assert answers(dashboard + "_stcore/health")
+        assert sorted(corpora.glob("*")) == before
+        page.get_by_role("button", name="Remove").click()
+        refusal.wait_for(state="detached")
