@@ -15,7 +15,7 @@ def span(config: SimulationConfig) -> float:
     For client-level mechanisms it is the clip norm plus ten standard deviations of a client's noise.
     """
     privacy, clients = config.privacy, config.federation.clients
-    if not (privacy.kind.client_level and privacy.private and privacy.clip_norm):
+    if not (privacy.protects_clients and privacy.clip_norm):
         return _PLAIN
     std = privacy.noise_multiplier * privacy.clip_norm
     if privacy.kind.distributed_noise:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import ENCODERS, JOIN, PARAMETERS, Parameter, SimulationConfig
+from engine.config import ENCODERS, JOIN, PARAMETERS, PROPOSED, Parameter, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.service import Application
 from engine.validation import one_of
 
-_DEFAULTS = SimulationConfig().flat() | {"clip_norm": None}
+_DEFAULTS = SimulationConfig().flat() | {"clip_norm": None} | PROPOSED
 """Defaults of the options. That of the clip norm depends on the noise multiplier."""
 _MECHANISMS = {"sentence": "dp-sgd", "client": "secure-sum", "platform": "secure-sum"}
 """Privacy unit → the mechanism that protects it with the least noise and trust; "platform" is the old "client"."""

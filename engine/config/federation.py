@@ -111,8 +111,8 @@ class FederationConfig:
         metadata=Parameter(
             values=Choice(names=PARTITIONS),
             label="Data partition",
-            option_help="Partition of the data: independent, random (equal parts), unequal, dirichlet (label skew), "
-            "document or natural.",
+            option_help="Partition of the data: independent, random (equal parts, as in the papers), unequal, "
+            "dirichlet (label skew), document or natural.",
             widget_help="How the training sentences are split among the clients. If each sentence is assigned "
             "independently, one more sentence moves no other, and ε holds for adding or removing one. Other "
             "partitions fix the sizes: ε then holds for emptying one sentence (zero-out).",
@@ -126,6 +126,7 @@ class FederationConfig:
                 "natural": "By section of the corpus",
             },
             self_explanatory=True,
+            proposed="independent",
         ).metadata,
     )
     skew: float = field(

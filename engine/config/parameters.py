@@ -30,6 +30,8 @@ class Parameter:
         labels: Titles of single values in its widget, if they differ from ``titles``.
         unit: Text after a number in titles. With "%", the value is a fraction and appears in per cent.
         self_explanatory: Whether a title shows its value without ``heading``.
+        proposed: Value that pages, commands and sweeps propose, if it is not the default of the field, which is the
+            value in links and files of earlier versions that do not name the field.
     """
 
     values: ValueType
@@ -42,6 +44,7 @@ class Parameter:
     labels: Mapping[Any, str] = field(default_factory=dict)
     unit: str = ""
     self_explanatory: bool = False
+    proposed: Any = None
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -154,6 +154,11 @@ class PrivacyConfig:
         return self.noise_multiplier > 0
 
     @property
+    def protects_clients(self) -> bool:
+        """Whether noise protects whole clients."""
+        return self.private and self.kind.client_level
+
+    @property
     def kind(self) -> MechanismKind:
         """Properties of the mechanism."""
         return MECHANISMS[self.mechanism]

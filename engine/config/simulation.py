@@ -152,7 +152,7 @@ class SimulationConfig:
             raise InvalidConfig(
                 f"shared={federation.shared!r}, expected none: clients with parts of one corpus share the whole tagger"
             )
-        if federation.shared == NOTHING and self.privacy.kind.client_level and self.privacy.private:
+        if federation.shared == NOTHING and self.privacy.protects_clients:
             raise InvalidConfig(
                 f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects the sent updates"
             )
@@ -328,6 +328,8 @@ def _parameters() -> dict[str, Parameter]:
 
 PARAMETERS: dict[str, Parameter] = _parameters()
 """The declaration of each field of a flat configuration, in the order of the declarations."""
+PROPOSED = {name: parameter.proposed for name, parameter in PARAMETERS.items() if parameter.proposed is not None}
+"""Values proposed for new runs, of fields whose default has the meaning of earlier versions."""
 
 
 def fields_of(part: str) -> tuple[str, ...]:

@@ -59,8 +59,18 @@ def of_run(config: SimulationConfig, settings: Settings, expected: str | None = 
         expected: Checksum that the corpus must have, or None for any.
     """
     if config.platforms:
-        return JoinedCorpora(config.corpus, settings, expected, config.federation.masked)
+        name, masked, whole = variant(config)
+        return JoinedCorpora(name, settings, expected, masked, whole)
     return CorpusHandle(config.corpus, settings, expected)
+
+
+def variant(config: SimulationConfig) -> tuple[str, float, bool]:
+    """Return all that determines the training sentences of a configuration's corpora.
+
+    Returns:
+        The corpus, the share of masked entities, and whether silos keep the sentences that other silos also have.
+    """
+    return config.corpus, config.federation.masked, config.privacy.protects_clients
 
 
 def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set[str]:

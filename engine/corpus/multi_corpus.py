@@ -48,10 +48,19 @@ class JoinedCorpora:
         settings: Folders in which corpora are searched.
         expected: Checksum of all corpora together, or None for any.
         masked: Share of the entities common to several clients that are masked in training.
+        whole: Whether each client trains on all its sentences, also on those that another client has. Then no client's
+            sentences change those of another, as privacy of whole clients requires.
     """
 
-    def __init__(self, name: str, settings: Settings, expected: str | None = None, masked: float = 0.0) -> None:
-        self.name, self.expected = name, expected
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        expected: str | None = None,
+        masked: float = 0.0,
+        whole: bool = False,
+    ) -> None:
+        self.name, self.expected, self._is_whole = name, expected, whole
         self.artefacts: ArtifactStore = settings.artefacts
         names, shared = name.split(JOIN), self._shared() if expected else None
         checksums = shared if shared and len(shared) == len(names) else [None] * len(names)
@@ -88,11 +97,17 @@ class JoinedCorpora:
                 problems.append(str(error).removesuffix("."))
         if problems:
             raise CorpusError("; ".join(dict.fromkeys(problems)))
-        parts = [f"platforms {_FORMAT}", *(part.checksum for part in self.parts)]
-        checksum = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        held_once = self._checksum(str(_FORMAT))
+        if self.expected == held_once:  # up to version 0.7.0, clients never kept what another client has
+            self._is_whole = False
+        checksum = self._checksum("all sentences") if self._is_whole else held_once
         if self.expected not in (None, checksum):
             raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
         return checksum
+
+    def _checksum(self, kept: str) -> str:
+        parts = [f"platforms {kept}", *(part.checksum for part in self.parts)]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def split_by_position(self) -> bool:
@@ -113,13 +128,17 @@ class JoinedCorpora:
     def own(self) -> tuple[np.ndarray, ...]:
         """For each client, indices of the sentences that it trains on, int64, ascending.
 
-        See :func:`engine.corpus.deduplication.held_once`. They are computed once and cached.
+        All, or those of :func:`engine.corpus.deduplication.held_once`, which are computed once and cached.
 
         Raises:
             CorpusError: If a corpus is not available.
             StoreError: If the cached indices cannot be read or written.
         """
-        name = f"platforms/{self.checksum[:16]}-{_FORMAT}.npz"
+        checksum = self.checksum  # states the problem of every part, and of an earlier version
+        if self._is_whole:
+            borders = np.cumsum([part.train_sentences for part in self.parts])
+            return tuple(np.split(np.arange(borders[-1]), borders[:-1]))
+        name = f"platforms/{checksum[:16]}-{_FORMAT}.npz"
         path = self.artefacts.get(name)
         try:
             if path:

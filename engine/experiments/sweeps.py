@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from engine.config import SimulationConfig
+from engine.config import PROPOSED, SimulationConfig
 from engine.errors import InvalidConfig
 
 MOST_RUNS, _MAX_BYTES = 10_000, 1_000_000
@@ -62,7 +62,7 @@ def configurations(values: dict[str, Any]) -> list[SimulationConfig]:
     if runs > MOST_RUNS:
         raise InvalidConfig(f"the sweep has {runs:,} runs, expected at most {MOST_RUNS:,}")
     found = [
-        SimulationConfig.from_flat(base | dict(zip(grid, chosen, strict=True)) | {"seed": seed})
+        SimulationConfig.from_flat(PROPOSED | base | dict(zip(grid, chosen, strict=True)) | {"seed": seed})
         for seed in seeds
         for chosen in itertools.product(*grid.values())
     ]

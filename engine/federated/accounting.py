@@ -27,6 +27,7 @@ from engine.records.assumption_texts import (
     JOINED_WITHHELD,
     OWN_PARTS,
     PIECES,
+    PRIVATE_LAYERS,
     PUBLIC_CLIENTS,
     SPLIT,
 )
@@ -92,7 +93,7 @@ def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = No
 
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
-    own = (OWN_PARTS,) if plan.platforms else ()
+    own = (OWN_PARTS if plan.in_common else PRIVATE_LAYERS,) if plan.platforms else ()
     joined: tuple[str, ...] = ()
     if server.sampling == "poisson":
         drawn = JOINED if server.noise_source == "seeded" else JOINED_WITHHELD

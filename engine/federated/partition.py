@@ -197,8 +197,8 @@ def partition(
     for client, shard in enumerate(shards):
         if not len(shard):
             raise InvalidConfig(
-                f"partition={federation.partition!r} leaves client {client + 1} of {clients} without a sentence; "
-                "fewer clients, less skew or another seed may help"
+                f"partition={federation.partition!r} leaves client {client + 1} of {clients} without a sentence; use "
+                "fewer clients, less skew, another seed, or partition='random', which gives equal sizes"
             )
     return shards
 

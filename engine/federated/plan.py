@@ -260,7 +260,7 @@ def federated_plan(
         shards=data.shards,
         chosen=data.chosen,
         rounds=tuple(rounds),
-        server=PrivacyPlan.of_clients(config, trainings) if privacy.kind.client_level and privacy.private else None,
+        server=PrivacyPlan.of_clients(config, trainings) if privacy.protects_clients else None,
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),

@@ -59,6 +59,10 @@ APART = (
     "checksums to find the others. Which sentences silos share is fixed, and ε does not protect it; ε is that of the "
     "worst-case silo."
 )
+BY_TAGS = (
+    "The client of a sentence depended on the tags of all sentences (label skew, up to version 0.7.0). So ε does not "
+    "protect tags: if the tags of one sentence change, other sentences change clients."
+)
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 DRAWN_PIECES = "Each sentence is in one piece of its client only, drawn independently of all other sentences."
 JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
@@ -67,10 +71,15 @@ JOINED_WITHHELD = (
     "name them."
 )
 EVERY_CLIENT = "Every client takes part in every round."
+PRIVATE_LAYERS = (
+    "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. Silos "
+    "train on all their sentences, also on those that other silos have."
+)
 OWN_PARTS = (
     "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. Which "
     "sentences silos share, and therefore leave out, is fixed and not protected either."
 )
+"""The same in records up to version 0.7.0, in which silos left sentences out."""
 PUBLIC_CLIENTS = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 DECLARED_TYPES = "The corpus declares its entity types, so they do not depend on its sentences."
 UNDECLARED_TYPES = (

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from engine.config.mechanism_registry import DP_SGD, ZERO_OUT
-from engine.records.assumption_texts import UNDECLARED_TYPES, current, of_moved_sentences, with_own_types
+from engine.records.assumption_texts import BY_TAGS, UNDECLARED_TYPES, current, of_moved_sentences, with_own_types
 from engine.records.noise_check import NoiseCheck
 from engine.records.scores import EntityScores
 
@@ -55,6 +55,12 @@ class PrivacySpent:
     def with_moved_sentences(self) -> "PrivacySpent":
         """Return the privacy loss where one more sentence may move others, so that only zero-out adjacency holds."""
         return replace(self, neighbouring=ZERO_OUT) if self.unit == PrivacySpent.unit else self
+
+    def with_label_skew(self) -> "PrivacySpent":
+        """Return the privacy loss of a run of version 0.7.0 or earlier that assigned sentences by all tags."""
+        if BY_TAGS in self.assumptions or not of_moved_sentences(self.assumptions):
+            return self
+        return replace(self, assumptions=(*self.assumptions, BY_TAGS))
 
     @property
     def types_are_public(self) -> bool:
@@ -246,6 +252,10 @@ class RoundRecord:
         """Return the record of a run in which one more sentence may move others."""
         platforms = (replace(each, privacy=each.privacy.with_moved_sentences()) for each in self.platforms)
         return replace(self, privacy=self.privacy.with_moved_sentences(), platforms=tuple(platforms))
+
+    def with_label_skew(self) -> "RoundRecord":
+        """Return the record of a run with label skew; see :meth:`PrivacySpent.with_label_skew`."""
+        return replace(self, privacy=self.privacy.with_label_skew())
 
     @property
     def progress(self) -> float:

@@ -2,13 +2,15 @@
 
 import shlex
 
-from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+from engine.config import DEFAULT_CLIP_NORM, PROPOSED, SimulationConfig
 
 
 def command_line(config: SimulationConfig, verb: str = "train") -> str:
     """Return the command that reruns a configuration; only tagger, noise multiplier and non-default fields appear."""
     private = config.privacy.private
     usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}
+    if config.assigns_sentences and not config.platforms:  # elsewhere all partitions are the same
+        usual |= PROPOSED
     usual |= {"corpus": config.corpus, "clients": len(config.platforms) or 1}  # the first words give both
     always = ("tagger", "noise_multiplier")
     corpora = [word for name in config.platforms for word in ("--platform", name)] or ["--corpus", config.corpus]

@@ -57,10 +57,14 @@ def check_rows(check: NoiseCheck, *, samples: bool = True) -> list[tuple[str, st
 
 
 def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
-    noise = _measured(check, lambda: f"{check.noise_std:.5g}")
+    noise = _measured(check, lambda: _number(check.noise_std, ".5g"))
     rows = [("Noise on each weight, σ · C", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")]
     rows += [
-        (f"… in layer “{layer.title}”", f"{100 * layer.ratio:.2f} %", f"100 % ± {100 * layer.tolerance:.2g} %")
+        (
+            f"… in layer “{layer.title}”",
+            _number(100 * layer.ratio, ".2f", " %"),
+            f"100 % ± {100 * layer.tolerance:.2g} %",
+        )
         for layer in check.layers
     ]
     if check.layers or check.least_visits:
@@ -69,11 +73,17 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         compared = WITHHELD if check.withheld else _compared(check, check.draws_compared)
         rows.append(("Noise values recomputed from the keys", compared, _EQUAL))
     if check.shape_distance:
-        rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
+        distance = _number(100 * check.shape_distance, ".2g", " %")
+        rows.append(("Distance from the normal distribution", distance, "near 0"))
     if check.along_spread:
         name = "Noise in the direction of the clipped sums, ÷ σ · C"
-        rows.append((name, f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
+        rows.append((name, _number(check.along, "+.2f", f" ± {check.along_spread:.2f}"), "0 ± 1"))
     return rows
+
+
+def _number(value: float, digits: str, after: str = "") -> str:
+    """Return a measured value with a unit; the values of a diverged run may be no numbers."""
+    return f"{value:{digits}}{after}" if math.isfinite(value) else "not finite"
 
 
 _EQUAL = "all equal"

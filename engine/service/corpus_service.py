@@ -161,7 +161,7 @@ class CorpusService:
             self._context.all_users_store.checksums(),
         )
         on_it = self._queries.runs_of_all_users(name)
-        for config in {(run.config.corpus, run.config.federation.masked): run.config for run in on_it}.values():
+        for config in {corpora.variant(run.config): run.config for run in on_it}.values():
             found |= corpora.checksums_of(name, config, self._context.settings)
         return found | {asked[run.run_id] for run in on_it if run.run_id in asked}
 

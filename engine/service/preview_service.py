@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
-from engine.config import SimulationConfig, with_noise
+from engine.config import PARAMETERS, SimulationConfig, with_noise
 from engine.config.mechanism_registry import ZERO_OUT
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.federated.plan import FederatedPlan, plan_of
-from engine.records import RoundRecord, RunKind, RunState
+from engine.records import RoundRecord, Run, RunKind, RunState
 from engine.service import run_preview
 from engine.service.context import ServiceContext
 from engine.service.run_preview import Holdings, Preview
@@ -30,6 +30,10 @@ class PreviewService:
         """Return the plan of a run. Raises InvalidConfig, CorpusError, StoreError."""
         return plan_of(config, self._queries.corpus(config))
 
+    def _published(self, config: SimulationConfig) -> Run | None:
+        run = self._queries.find(config)
+        return run if run and run.published else None
+
     def preview(self, config: SimulationConfig) -> Preview:
         """Return the preview of a run or, without its corpus, the values of its published run.
 
@@ -39,10 +43,15 @@ class PreviewService:
         try:
             plan = self.plan(config)
         except CorpusError as error:
-            run = self._queries.find(config)
-            if run is None or not run.published:
-                raise
-            return run_preview.of_published(run, str(error))
+            if run := self._published(config):
+                return run_preview.of_published(run, str(error))
+            if self._published(replace(config, federation=replace(config.federation, partition="random"))):
+                label = PARAMETERS["partition"].option_label("random")
+                raise CorpusError(
+                    f"{str(error).removesuffix('.')}. A published run can be shown without it: choose the data "
+                    f"partition '{label}'."
+                ) from error
+            raise
         published = self._queries.published()
         try:
             done = [run for run in self._context.store.newest(50, RunState.DONE)[0] if run.kind != RunKind.AUDIT]

@@ -12,10 +12,14 @@ def restated(config: SimulationConfig, record: RoundRecord) -> RoundRecord:
     program splits the corpus, or draws a share of it of fixed size, one more sentence moves others. Such records name
     add-or-remove adjacency nevertheless. A record of this version stays as it is.
 
+    Label skew of version 0.7.0 and earlier depended on all tags; its records do not say so.
+
     Args:
         config: Configuration of the run.
         record: A record of the run, as it was stored.
     """
+    if config.federation.partition == "dirichlet":
+        record = record.with_label_skew()
     moved = config.moves_sentences or any(map(split_by_program, config.corpus.split(JOIN)))
     if has_own_corpus(config.corpus):
         stated = record.with_own_types(declared=False)

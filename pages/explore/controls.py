@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.config import FEATURE_SETS, FLAT, NOISE, OF_KIND, PrivacyConfig, SimulationConfig, fields_of
+from engine.config import FEATURE_SETS, FLAT, NOISE, OF_KIND, PROPOSED, PrivacyConfig, SimulationConfig, fields_of
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
@@ -92,7 +92,8 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
     """Return the widgets' values for a configuration, by their keys."""
     sigma, clip_norm = config.privacy.noise_multiplier, config.privacy.clip_norm
     is_automatic = clip_norm == PrivacyConfig(noise_multiplier=sigma).clip_norm
-    return config.flat() | {"exact_noise": sigma, "clip_norm": None if is_automatic else clip_norm}
+    proposed = {} if config.assigns_sentences else PROPOSED
+    return config.flat() | proposed | {"exact_noise": sigma, "clip_norm": None if is_automatic else clip_norm}
 
 
 def _starts(app: Application) -> None:
@@ -102,7 +103,7 @@ def _starts(app: Application) -> None:
         on_click=_take,
         args=(app, None),
         width="stretch",
-        help="Settings of Jana and Biemann 2021: BiLSTM trained from scratch, SGD, σ = 1.",
+        help="Settings of Jana and Biemann 2021: BiLSTM trained from scratch, SGD, σ = 1, clients of equal size.",
     )
     with st.popover("Recommended settings", width="stretch"):
         st.markdown(
@@ -114,7 +115,7 @@ def _starts(app: Application) -> None:
 
 
 def _take(app: Application, epsilon: float | None) -> None:
-    """Set all fields but the corpus, the seed and the federation."""
+    """Set all fields but the corpus, the seed and the federation; the paper's clients have equal sizes."""
     state = st.session_state
     if epsilon is None:
         config = SimulationConfig(corpus=state.corpus)
@@ -128,6 +129,7 @@ def _take(app: Application, epsilon: float | None) -> None:
             return
     kept = {"seed", *fields_of("federation")}
     state.update({name: value for name, value in _values(config).items() if name not in kept})
+    state.update({"partition": "random"} if epsilon is None else PROPOSED)
     state[_PROBLEMS] = []
 
 

@@ -53,7 +53,7 @@ def show(app: Application) -> None:
     scope = whole if config.privacy.private else fedner_2020.UNPROTECTED
     each_step = config.federation.schedule == "gradients"
     st.html(diagram(parts, inputs, scope, each_step=each_step, together=config.federation.together))
-    if common := _in_common(app, config.corpus):
+    if not config.privacy.protects_clients and (common := _in_common(app, config.corpus)):
         st.caption(messages.common(*common))
     if measurement := app.queries.measurements().get("trap"):
         with st.expander("Noise on the shared layers only", type="compact", icon=":material/help:"):

@@ -23,6 +23,8 @@ FIELDS = tuple(FLAT)
 _FIRST = ("noise_multiplier", "features", "tagger")
 """Fields that are read first, since others depend on them: a clip norm of none is valid only without noise, some
 taggers need certain features, and only some have dropout."""
+_LAST = "partition"
+"""Field that is read last, since it has no effect without clients, pieces or a share of the data."""
 _QUOTED = 40
 """Number of characters of an invalid value that a message quotes."""
 
@@ -77,7 +79,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
         corpora: Names in the catalogue; a link must not make the server read any other path.
     """
     config, problems = SimulationConfig(), []
-    for name in sorted(fields, key=lambda field: (_FIRST.index(field) if field in _FIRST else len(_FIRST), field)):
+    for name in sorted(fields, key=_order):
         text = fields[name]
         try:
             if name not in FIELDS:
@@ -88,6 +90,11 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
         except InvalidConfig as error:
             problems.append(f"{_sentence(error)}; this field was ignored.")
     return config, problems
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Return the sort key of a field of a link."""
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST) + (name == _LAST), name
 
 
 def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:

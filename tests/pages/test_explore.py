@@ -85,6 +85,19 @@ class TestOwnLanguageModel:
         assert not test.exception
 
 
+def test_new_clients_get_sentences_independently_and_the_paper_has_equal_sizes(page):
+    test = page()
+    assert "partition" not in test.query_params
+    test.select_slider(key="clients").set_value(5).run()
+    assert not test.exception
+    assert test.query_params["partition"] == "independent"
+    assert "one sentence is added or removed" in texts(test.markdown) + texts(test.caption)
+    next(button for button in test.button if button.label == "Paper settings").click().run()
+    assert test.selectbox(key="partition").value == "random"
+    assert "partition" not in test.query_params
+    assert page(clients="5").selectbox(key="partition").value == "random"
+
+
 def test_overlap_of_corpus_and_features_shows_a_warning(page, published_settings, monkeypatch):
     loaded = corpus.resolve("synthetic", published_settings).load()
     monkeypatch.setattr(

@@ -74,6 +74,14 @@ class TestAddress:
         assert result.schemes == ("bio2", "bioes")
         assert address.write(result).items() >= fields.items()
 
+    def test_link_without_a_partition_means_equal_sizes_as_in_earlier_versions(self):
+        fields = address.write(SimulationConfig()) | {"clients": "5"}
+        assert address.read(fields, CORPORA)[0].federation.partition == "random"
+
+    def test_independent_pieces_of_one_client_stay_in_the_link(self):
+        config = SimulationConfig.from_flat({"rounds": 3, "schedule": "incremental", "partition": "independent"})
+        assert address.read(address.write(config), CORPORA) == (config, [])
+
     def test_default_link_has_four_fields(self):
         assert address.write(SimulationConfig()) == {
             "tagger": "bilstm-tddl",

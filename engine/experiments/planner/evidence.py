@@ -196,7 +196,7 @@ def _reason(candidate: Done, target: Target, checksum: str | None) -> str:
     reasons = (
         (_content(candidate) != checksum, OTHER_CONTENT),
         (target.clients is not None and config.federation.clients != target.clients, OTHER_CLIENTS),
-        (private and config.privacy.kind.client_level, WHOLE_CLIENTS),
+        (config.privacy.protects_clients, WHOLE_CLIENTS),
         (private and config.privacy.sampling != "poisson", SHUFFLED),
         (private and check is not None and check.failed, FAILED),
         (private and (check is None or not check.passed), UNMEASURED),

@@ -123,6 +123,7 @@ CONFIGS = [
     ),
     SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
     SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
+    SimulationConfig.from_flat({"clients": 2, "data_fraction": 0.5, "partition": "independent"}),
     recommended_settings.recommended_settings("conll2003", 14_041, 1.0),
     SimulationConfig.from_flat({"corpus": "synthetic + b's + btc", "rounds": 3}),
     SimulationConfig.from_flat(
@@ -159,6 +160,12 @@ def test_train_parses_the_output_of_command_line(shell, service, config):
     code, _, err = shell(*shlex.split(command_line(config))[3:], "--json")
     assert code == 0, err
     assert service.trained == [config]
+
+
+def test_new_runs_assign_sentences_independently(shell, service):
+    for options, partition in (((), "independent"), (("--partition", "random"), "random")):
+        assert shell("train", "--corpus", "synthetic", "--clients", "5", *options, "--json")[0] == 0
+        assert service.trained[-1].federation.partition == partition
 
 
 def test_configs_change_each_field_of_the_default():

@@ -95,6 +95,14 @@ def test_a_missing_or_too_large_file_is_refused(tmp_path: Path) -> None:
         sweeps.read(write(tmp_path, "#" * 1_000_001))
 
 
+def test_sentences_are_assigned_independently_unless_the_file_says_otherwise() -> None:
+    base = {"clients": 5}
+    assert [config.federation.partition for config in sweeps.configurations({"base": base})] == ["independent"]
+    (named,) = sweeps.configurations({"base": base | {"partition": "random"}})
+    assert named.federation.partition == "random"
+    assert sweeps.configurations({}) == [SimulationConfig()]
+
+
 def test_flat_configurations_round_trip() -> None:
     config = SimulationConfig.from_flat({"tagger": "bilstm-crf", "clients": 5, "clip_norm": 2, "seed": 3})
     assert (config.tagger.name, config.federation.clients, config.privacy.clip_norm) == ("bilstm-crf", 5, 2.0)

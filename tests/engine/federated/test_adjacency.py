@@ -14,8 +14,10 @@ from engine.corpus.sentences import Sentence
 from engine.federated.accounting import privacy_spent, with_adjacency
 from engine.federated.plan import federated_plan, plan_of, seeded_secrets
 from engine.records import PrivacySpent
-from engine.records.assumption_texts import DISJOINT, INDEPENDENT, SPLIT
+from engine.records.assumption_texts import BY_TAGS, DISJOINT, INDEPENDENT, SPLIT
 from engine.settings import Settings
+from engine.store.earlier_records import restated
+from tests.engine.factories import record
 
 SENTENCE = "Ada\tB-PER\nspoke\tO\n\n"
 ADD_OR_REMOVE = DP_SGD.neighbours
@@ -173,6 +175,16 @@ def test_earlier_records_of_assigned_sentences_state_zero_out_adjacency(kind: st
     assert read.assumptions[0] not in EARLIER.values()
     assert PrivacySpent.from_dict(read.to_dict()) == read
     assert PrivacySpent.from_dict(stored | {"assumptions": []}).neighbouring == ADD_OR_REMOVE
+
+
+def test_earlier_label_skew_states_that_tags_are_not_protected() -> None:
+    earlier = PrivacySpent(epsilon=1.0, delta=1e-5).to_dict() | {"assumptions": [EARLIER["clients"]]}
+    stored = replace(record(0), privacy=PrivacySpent.from_dict(earlier))
+    read = restated(config(clients=3, partition="label-skew"), stored)
+    assert BY_TAGS in read.privacy.assumptions
+    assert read.privacy.neighbouring == ZERO_OUT
+    assert restated(config(clients=3, partition="label-skew"), read) == read
+    assert BY_TAGS not in restated(config(clients=3, partition="random"), stored).privacy.assumptions
 
 
 def test_records_of_independent_clients_keep_their_adjacency(settings: Settings) -> None:

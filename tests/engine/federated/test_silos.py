@@ -19,7 +19,7 @@ from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
-from engine.records.assumption_texts import APART, OWN_PARTS
+from engine.records.assumption_texts import APART, PRIVATE_LAYERS
 from engine.scoring import score
 from engine.service import Application
 from engine.simulation.run import simulate
@@ -105,8 +105,8 @@ class TestPrivacyOfSilos:
         plan = federation(noise_multiplier=1.0, mechanism=mechanism).plan
         each = [privacy_spent(plan, plan.steps, 3, client) for client in range(3)]
         assert len({found.epsilon for found in each}) == 1
-        assert all(OWN_PARTS in found.assumptions for found in each)
-        assert OWN_PARTS not in privacy_spent(federation(noise_multiplier=1.0).plan, 10, 1).assumptions
+        assert all(PRIVATE_LAYERS in found.assumptions for found in each)
+        assert PRIVATE_LAYERS not in privacy_spent(federation(noise_multiplier=1.0).plan, 10, 1).assumptions
 
 
 class TestNoiseChecks:
@@ -375,6 +375,32 @@ class TestMultiCorpus:
         assert [len(shard) for shard in plan.shards] == [4_400, 41]
         assert plan.chosen[plan.shards[1]].tolist() == found.own[1].tolist()
         assert APART.format(number=2) in privacy_spent(plan, plan.steps, 1).assumptions
+
+    def test_a_silo_does_not_change_others_under_client_level_privacy(self, trained_settings, tmp_path) -> None:
+        """With the old rule, the second silo left out what the first one had."""
+        rows = ["take one today : aspirin", "take one today : zinc", "take one today : iron"]
+        kept = []
+        for number, first in enumerate((rows[:2], [*rows[:2], rows[2]])):
+            names = [tmp_path / f"{number}" / silo for silo in ("first", "second")]
+            for folder, texts in zip(names, (first, rows), strict=True):
+                folder.mkdir(parents=True)
+                lines = "".join(text.replace(" ", " O\n") + " B-Drug\n\n" for text in texts)
+                for part in ("train", "valid", "test"):
+                    (folder / f"{part}.conll").write_text(lines)
+            flat = {"corpus": " + ".join(map(str, names)), "mechanism": "secure-sum", "noise_multiplier": 1.0}
+            config = SimulationConfig.from_flat(flat)
+            found = corpus.of_run(config, trained_settings)
+            plan = plan_of(config, found)
+            assert plan.in_common == 0
+            assert PRIVATE_LAYERS in privacy_spent(plan, plan.steps, 1).assumptions
+            kept.append(plan.chosen[plan.shards[1]] - len(first))
+            once = corpus.resolve(config.corpus, trained_settings)
+            assert once.checksum != found.checksum
+            earlier = corpus.of_run(config, trained_settings, once.checksum)
+            assert earlier.checksum == once.checksum
+            assert [own.tolist() for own in earlier.own] == [own.tolist() for own in once.own]
+        np.testing.assert_array_equal(kept[0], kept[1])
+        assert kept[0].tolist() == [0, 1, 2]
 
     def test_layout_separates_types_with_equal_names(self, joined) -> None:
         found, file = joined

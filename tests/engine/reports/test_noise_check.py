@@ -15,3 +15,12 @@ def test_a_withheld_number_of_clients_is_a_mean_beside_the_planned_one(unit, whe
     assert row == (f"Mean number of {unit}s in a {where}", WITHHELD, "3")
     (line,) = (line for line in check_lines(check) if row[0] in line)
     assert line.endswith("planned: 3")
+
+
+def test_values_of_a_diverged_run_are_not_finite():
+    check = record(0).noise_check
+    layers = tuple(replace(layer, ratio=float("nan")) for layer in check.layers)
+    rows = check_rows(replace(check, noise_std=float("nan"), layers=layers))
+    assert rows[0][1] == "not finite"
+    assert [row[1] for row in rows[1 : 1 + len(layers)]] == ["not finite"] * len(layers)
+    assert not any("nan" in text for row in rows for text in row)
