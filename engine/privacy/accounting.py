@@ -31,6 +31,10 @@ ACCOUNTANTS = ("pld", "rdp", "rdp-classic")
 CLASSIC_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
 LARGEST_NOISE_MULTIPLIER = 10_000.0
 """Upper end of the search for a noise multiplier; a configuration has the same limit."""
+_COARSE, _WIDEST = 16, 0.4
+"""Largest grid width of the upper bound of an ε, relative to that of the ε itself and to the loss of a step, q/σ."""
+_ROUNDING = 1e-4
+"""Relative rounding of an ε by Fourier transforms at :func:`smallest_delta`."""
 
 
 def smallest_delta(steps: int) -> float:
@@ -108,8 +112,7 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
 def max_cost_candidates(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, int]]:
     """Return the plans among which the one with the largest ε is.
 
-    Rényi accounting never gives less than the exact ε. A plan is therefore left out if its Rényi ε is below the exact ε
-    of another plan.
+    A plan is left out if an upper bound of its ε is below the ε of another plan.
 
     Args:
         parts: Plans with Poisson sampling, each with its number of steps taken.
@@ -120,15 +123,26 @@ def max_cost_candidates(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[
     distinct = {(dataclasses.replace(plan, steps=1), taken): (plan, taken) for plan, taken in parts if taken}
     if len(distinct) == 1:
         return list(distinct.values())
-    ordered = sorted(distinct.values(), key=lambda one: -epsilon(one[0], one[1], "rdp"))
+    bounded = [(_upper_bound(plan, taken), plan, taken) for plan, taken in distinct.values()]
     candidates: list[tuple[PrivacyPlan, int]] = []
     largest = -math.inf
-    for plan, taken in ordered:
-        if candidates and 1.01 * epsilon(plan, taken, "rdp") < largest:  # the exact ε is rounded up slightly
+    for bound, plan, taken in sorted(bounded, key=lambda one: -one[0]):
+        if (1 + _ROUNDING) * bound < largest:
             break
         candidates.append((plan, taken))
         largest = max(largest, epsilon(plan, taken))
     return candidates
+
+
+def _upper_bound(plan: PrivacyPlan, steps: int) -> float:
+    """Return an upper bound of ε, mostly within 0.1 %, at about a tenth of the cost of ε.
+
+    Its grid of losses has every k-th point of the grid for ε, for an integer k. By connecting fewer dots, δ is nowhere
+    smaller (Doroshenko et al. 2022).
+    """
+    if not plan.private:
+        return math.inf
+    return _coarse_epsilon(plan.sampling_probability, plan.noise_multiplier, steps, plan.delta)
 
 
 def event_epsilon(event: Event, delta: float) -> float:
@@ -294,6 +308,17 @@ def _pld_epsilon(probability: float, sigma: float, steps: int, delta: float) -> 
     from engine.privacy import pld
 
     return float(pld.one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=4096)
+def _coarse_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
+    if delta < smallest_delta(steps):
+        return _rdp_epsilon(probability, sigma, steps, delta)
+    from engine.privacy import pld
+
+    width = pld.grid_width(probability, sigma)
+    every = max(1, min(_COARSE, int(_WIDEST * probability / sigma / width)))
+    return float(pld.on_grid(probability, sigma, every * width).self_compose(steps).get_epsilon_for_delta(delta))
 
 
 @lru_cache(maxsize=4096)

@@ -57,6 +57,7 @@ class RunQueries:
         self._final_records: dict[str, RoundRecord] = {}
         self._published_cache = (Published((), ()), Published((), ()))
         self._status_cache: dict[str, tuple[float, Run | StoreError]] = {}
+        self._checksum_cache: dict[tuple[str, float, bool], tuple[float, str | None]] = {}
         self._looking = threading.Lock()
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
@@ -83,9 +84,8 @@ class RunQueries:
         Without the corpus, a published run of the same configuration is returned unverified.
         """
         same = self.published_runs.by_config.get(config, [])
-        try:
-            checksum = self.corpus(config).checksum
-        except CorpusError:
+        checksum = self._checksum(config)
+        if checksum is None:
             return same[0] if same else None
         known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
         if known and not known.outdated:
@@ -98,6 +98,21 @@ class RunQueries:
             if known:
                 return known  # published runs stay visible; problems() reports the error
             raise
+
+    def _checksum(self, config: SimulationConfig) -> str | None:
+        """Return the checksum of a corpus, at most ``LOOK_SECONDS`` old; None without the corpus.
+
+        A page asks for a hundred runs on few corpora, and must find their files each time.
+        """
+        key, now = corpora.variant(config), time.monotonic()
+        at, checksum = self._checksum_cache.get(key, (-math.inf, None))
+        if now - at > LOOK_SECONDS:
+            try:
+                checksum = self.corpus(config).checksum
+            except CorpusError:
+                checksum = None
+            self._checksum_cache[key] = now, checksum
+        return checksum
 
     def get(self, identity: str) -> Run:
         """Return a run with its records so far. Raises RunNotFound."""
@@ -194,10 +209,10 @@ class RunQueries:
 
     def repeated(self, firsts: Iterable[Run]) -> dict[str, Rerun]:
         """Return the reruns of these runs, by the identity of the first run."""
-        found = {}
-        for first in firsts:
-            with suppress(RunNotFound):
-                again = self._context.store.get(repeat_id(first.run_id))
+        by_id, found = {repeat_id(first.run_id): first for first in firsts}, {}
+        for identity in self._context.store.existing(by_id):
+            with suppress(RunNotFound):  # deleted meanwhile
+                again, first = self._context.store.get(identity), by_id[identity]
                 found[first.run_id] = Rerun(again.status.state, compare(first.final, again.final))
         return found
 

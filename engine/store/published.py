@@ -29,8 +29,8 @@ from engine.store.published_index import File, Row
 FORMAT = 1
 MAX_BYTES = 5_000_000
 """Largest file that is read; a run of 25 records takes about 40 kB."""
-LOOK_SECONDS = 1.0
-"""Seconds for which a listing of the folder is reused."""
+LOOK_SECONDS, LIST_SECONDS = 1.0, 10.0
+"""Seconds for which a listing of the folder is reused, without and with a look at the folder's time of change."""
 _BATCH = 500
 """Number of files read between two writes of the index, so that an interruption loses at most these."""
 
@@ -161,24 +161,44 @@ def read_all(folder: Path, index: Path | None = None) -> Published:
 
 
 def lately(folder: Path, index: Path) -> Published:
-    """Return all runs in a folder, from a listing that is at most ``LOOK_SECONDS`` old.
+    """Return all runs in a folder, from a listing that is at most ``LIST_SECONDS`` old.
 
-    Publishing in this process invalidates the listing. Pages call this hundreds of times, and a listing of 10,000 files
-    takes 45 ms.
+    Publishing in this process invalidates the listing. After ``LOOK_SECONDS``, so does a new, deleted or replaced file,
+    which changes the folder. Pages call this hundreds of times, and a listing of 10,000 files takes 45 ms.
 
     Args:
         folder: The folder.
         index: File of the index.
     """
-    now = time.monotonic()
-    listed_at, published = _listings.get((folder, index), (-math.inf, None))
-    if published is None or now - listed_at > LOOK_SECONDS:
-        published = read_all(folder, index)
-        _listings[folder, index] = now, published
-    return published
+    now, listing = time.monotonic(), _listings.get((folder, index))
+    if listing and now - listing.looked_at <= LOOK_SECONDS:
+        return listing.published
+    changed = _changed(folder)  # before the folder is read: a later change is then seen by the next look
+    if listing and now - listing.listed_at <= LIST_SECONDS and changed == listing.changed:
+        listing = replace(listing, looked_at=now)
+    else:
+        listing = _Listing(now, now, changed, read_all(folder, index))
+    _listings[folder, index] = listing
+    return listing.published
 
 
-_listings: dict[tuple[Path, Path], tuple[float, Published]] = {}
+@dataclass(frozen=True)
+class _Listing:
+    listed_at: float
+    looked_at: float
+    changed: int | None
+    published: Published
+
+
+def _changed(folder: Path) -> int | None:
+    """Return the time at which a file was added to the folder or removed from it, in nanoseconds."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+_listings: dict[tuple[Path, Path], _Listing] = {}
 _seen: dict[Path, dict[File, Run | str]] = {}
 """The run or error message of each file, by folder."""
 

@@ -197,6 +197,15 @@ class RunStore:
                         newest_records[row.run_id] = row_mapping.record_of(row)
         return newest_records
 
+    def existing(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of these identities whose run is stored, and visible to the user."""
+        identities, found = sorted(run_ids), set()
+        for first in range(0, len(identities), _BATCH):
+            selected = runs.c.run_id.in_(identities[first : first + _BATCH])
+            with self.begin() as connection:
+                found |= set(connection.execute(select(runs.c.run_id).where(selected, *self._visible)).scalars())
+        return found
+
     def notes(self) -> dict[str, str]:
         """Return the notes of runs by run identity."""
         with self.begin() as connection:

@@ -5,6 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from engine.config import SimulationConfig
 from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.papers.jana_biemann_2021 import Row
 from engine.experiments.seed_aggregates import OverSeeds
@@ -65,12 +66,17 @@ def _reported_epsilon(row: Row) -> str:
     return "0.688" if row.cell.table in ("table5", "table6") else "∞"
 
 
-def counterfactual_rows(table: str, runs: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
-    """Return the counterfactual runs of a table: those in phases for table 6, the others for table 2."""
+def counterfactuals(table: str, configs: Mapping[str, SimulationConfig]) -> dict[str, SimulationConfig]:
+    """Return the counterfactual configurations of a table: those in phases for table 6, the others for table 2."""
+    if table not in ("table2", "table6"):
+        return {}
+    return {name: config for name, config in configs.items() if name.startswith("phases") == (table == "table6")}
+
+
+def counterfactual_rows(runs: Sequence[tuple[str, OverSeeds]]) -> list[dict[str, Any]]:
+    """Return the rows of counterfactual configurations with their scores."""
     rows = []
     for name, results in runs:
-        if table not in ("table2", "table6") or name.startswith("phases") != (table == "table6"):
-            continue
         rows.append(
             {
                 "counterfactual": name,

@@ -36,8 +36,9 @@ MOST_SECONDS = 300.0
 """Seconds in which a file must arrive."""
 MOST_WAITING = 20
 """Files that wait to be received."""
-FORGOTTEN_AFTER = 60.0
-"""Seconds after the last connection of a browser until its files, and the memory of its sessions, are freed."""
+FORGOTTEN_AFTER, COLLECT_SECONDS = 45.0, 15.0
+"""Seconds after the last connection of a browser until its files are deleted, and then until the memory of its sessions
+is freed."""
 _UPLOAD = re.compile(r"/_stcore/upload_file/[^/]+/(?P<file_id>[^/]+)$")
 _MARGIN = 10_000
 """Bytes of an upload that are not of the file: names, types and borders."""
@@ -109,8 +110,8 @@ class Gate:
         if not self._visits.is_open(visit):
             self._uploads.drop(visit=visit)
             self._turns.pop(visit, None)
-        if self._collection is None:  # once for all connections that end within a second
-            self._collection = asyncio.get_running_loop().call_later(1.0, self._collect)
+        if self._collection is None:  # once for all connections that end meanwhile: it takes tenths of a second
+            self._collection = asyncio.get_running_loop().call_later(COLLECT_SECONDS, self._collect)
 
     def _collect(self) -> None:
         # Streamlit's sessions are cycles of objects. They stay until a collection of all, which is rare by itself.

@@ -27,3 +27,9 @@ def figures(text: str) -> list[str]:
 def words_in(texts: Iterable[str]) -> int:
     """Return the total number of words."""
     return len(re.findall(r"\w[\w'’.,-]*", " ".join(texts)))
+
+
+def open_tab(test: Any, key: str, name: str) -> None:
+    """Open one of the page's tabs."""
+    test.session_state[key] = name
+    test.run()

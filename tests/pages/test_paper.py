@@ -17,19 +17,23 @@ from pages.paper import discussion
 from pages.paper import tables as paper
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.engine.factories import provenance, record
-from tests.pages.reading import figures
+from tests.pages.reading import figures, open_tab
 
 
 def test_reported_scores_are_shown_before_any_run(open_page):
-    empty = open_page("paper")
-    assert len(empty.dataframe) == 6 + 2  # and counterfactual runs of tables 2 and 6
-    assert empty.dataframe[0].value["reported F1"].tolist() == [0.916, 0.864]
-    text = "\n".join(element.value for element in empty.markdown)
-    assert text.count("The paper's conclusion") == 6
-    assert "No run of this table is finished yet" in text
-    labels = [button.label for button in empty.button]
-    assert "Start missing runs of this table (10 runs)" in labels
-    assert "Start missing runs of this table (5 runs)" in labels  # the five rows of table 4 are one run
+    test = open_page("paper")
+    assert [tab.label for tab in test.tabs] == [f"Table {number}" for number in range(1, 7)]
+    assert test.dataframe[0].value["reported F1"].tolist() == [0.916, 0.864]
+    buttons = []
+    for number in range(1, 7):
+        open_tab(test, "paper_table", f"Table {number}")
+        assert len(test.dataframe) == 1 + (number in (2, 6))  # and counterfactual runs
+        text = "\n".join(element.value for element in test.markdown)
+        assert text.count("The paper's conclusion") == 1
+        assert "No run of this table is finished yet" in text
+        buttons += [button.label for button in test.button]
+    assert "Start missing runs of this table (10 runs)" in buttons
+    assert "Start missing runs of this table (5 runs)" in buttons  # the five rows of table 4 are one run
 
 
 def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings, monkeypatch):
@@ -45,9 +49,10 @@ def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings,
             app._context.store.append(claim, record(number))
         app._context.store.finish(claim, provenance(checksum))
     page = open_page("paper")
-    page.selectbox[0].set_value("synthetic").run()
+    page.selectbox[0].set_value("synthetic")
+    open_tab(page, "paper_table", "Table 3")
     assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "Reruns" in caption.value)
-    assert page.dataframe[3].value["reruns"].tolist()[0] == "1 of 1 identical"
+    assert page.dataframe[0].value["reruns"].tolist()[0] == "1 of 1 identical"
     submitted = []
     monkeypatch.setattr(
         RunService,
@@ -128,16 +133,18 @@ def test_each_table_has_a_discussion():
 
 
 def test_counterfactual_rows_belong_to_table_2_or_6():
-    measured = [
-        (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
-        for name, config in tables.counterfactuals("synthetic").items()
-    ]
-    assert paper.counterfactual_rows("table1", measured) == []
-    assert [row["counterfactual"] for row in paper.counterfactual_rows("table2", measured)] == [
+    configs = tables.counterfactuals("synthetic")
+    assert paper.counterfactuals("table1", configs) == {}
+    assert list(paper.counterfactuals("table2", configs)) == [
         "TDDL, clipped, noise not applied",
         "CRF, clipped, noise not applied",
     ]
-    phases = paper.counterfactual_rows("table6", measured)
+    phases = paper.counterfactual_rows(
+        [
+            (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
+            for name, config in paper.counterfactuals("table6", configs).items()
+        ]
+    )
     assert len(phases) == 2
     assert phases[0]["F1, entity-level"] == pytest.approx(1 / 3)
     assert "noise_multiplier=32" in phases[1]["run"]

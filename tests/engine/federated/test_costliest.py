@@ -110,8 +110,10 @@ def test_max_cost_candidates_excludes_cheaper_parts() -> None:
     assert (parts[0], 50) not in candidates
     assert (parts[2], 50) not in candidates
     assert (parts[4], 50) not in candidates
-    # A part with a Rényi ε close to the largest exact ε is a candidate.
-    assert (parts[3], 50) in candidates
+    assert (parts[3], 50) not in candidates
+    # A part whose bound is close to the largest ε is a candidate.
+    close = [replace(PART, examples=examples) for examples in (10_000, 10_001)]
+    assert len(max_cost_candidates(federation(close), 100)) == 2
     # Equal parts count once, and parts that have not begun do not count.
     assert len(max_cost_candidates(federation([PART, PART]), 100)) == 1
     assert max_cost_candidates(plan, 50) == [(parts[0], 50)]

@@ -8,7 +8,15 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, privacy_spent, shuffled_epsilon
+from engine.privacy.accounting import (
+    _upper_bound,
+    epsilon,
+    gaussian_epsilon,
+    max_cost_candidates,
+    noise_multiplier_for,
+    privacy_spent,
+    shuffled_epsilon,
+)
 from engine.privacy.plan import PrivacyPlan
 from engine.records import assumption_texts
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
@@ -90,6 +98,36 @@ def test_tiny_noise_is_fast_and_accurate() -> None:
     plan = plan_of(sigma=0.2)
     assert epsilon(plan, 4388) == pytest.approx(197.02589, rel=1e-4)
     assert epsilon(plan_of(sigma=0.01), 4388) > 10_000
+
+
+def of_shard(examples: int, sigma: float, delta: float = 1e-5, **fields: float) -> PrivacyPlan:
+    values = {"batch_size": 32, "epochs": 10.0, "noise_multiplier": sigma, "delta": delta} | fields
+    return PrivacyPlan.of_piece(SimulationConfig.from_flat(values), examples, examples)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.57, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("examples", [32, 33, 880, 14_041])
+def test_upper_bound_is_close_to_epsilon_and_never_below_it(examples: int, sigma: float) -> None:
+    plan = of_shard(examples, sigma)
+    exact = epsilon(plan, plan.steps)
+    assert exact * (1 - 1e-9) <= _upper_bound(plan, plan.steps) <= 1.03 * exact
+    assert _upper_bound(plan, 1) >= epsilon(plan, 1) * (1 - 1e-9)
+
+
+def test_upper_bound_at_a_tiny_delta_is_the_epsilon() -> None:
+    plan = of_shard(880, 1.0, delta=1e-12)
+    assert _upper_bound(plan, plan.steps) == epsilon(plan, plan.steps) == epsilon(plan, plan.steps, "rdp")
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.7, 3.0])
+def test_largest_epsilon_is_among_the_candidates(sigma: float) -> None:
+    """Sizes as of clients whose sentences are drawn independently; the steps are rounded."""
+    plans = [of_shard(examples, sigma) for examples in (198, 205, 211, 219, 221, 222, 222, 230, 241, 1_000)]
+    parts = [(plan, plan.steps) for plan in plans]
+    candidates = max_cost_candidates(parts)
+    assert max(epsilon(*part) for part in candidates) == max(epsilon(*part) for part in parts)
+    assert len(candidates) < 4 or sigma == 0
+    assert max_cost_candidates([(plans[0], 0), (plans[-1], 3)]) == [(plans[-1], 3)]
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp", "rdp-classic"])
