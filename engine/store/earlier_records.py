@@ -1,8 +1,12 @@
-"""What records of earlier versions did not state: the origin of the entity types, and the adjacency of a split."""
+"""What earlier versions did not state: the origin of the entity types, the adjacency of a split, and the partition."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from engine.config import JOIN, SimulationConfig, has_own_corpus
 from engine.corpus.handle import split_by_program
-from engine.records import RoundRecord
+from engine.records import Provenance, RoundRecord
 
 
 def restated(config: SimulationConfig, record: RoundRecord) -> RoundRecord:
@@ -25,3 +29,22 @@ def restated(config: SimulationConfig, record: RoundRecord) -> RoundRecord:
         stated = record.with_own_types(declared=False)
         moved, record = moved or stated != record, stated
     return record.with_moved_sentences() if moved else record
+
+
+def provenance_of(config: SimulationConfig, values: Mapping[str, Any]) -> Provenance:
+    """Return a stored provenance whose command gives this run.
+
+    Up to version 0.7.0, a command without a partition gave clients, pieces and shares of the data equal sizes.
+
+    Args:
+        config: Configuration of the run.
+        values: Fields of the provenance, as they were stored.
+
+    Raises:
+        TypeError: If the fields are not those of a provenance.
+    """
+    made = Provenance(**values)
+    equal = config.federation.partition == "random" and config.assigns_sentences and not config.platforms
+    if equal and "--partition" not in made.command:
+        return replace(made, command=f"{made.command} --partition random")
+    return made

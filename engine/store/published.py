@@ -248,7 +248,8 @@ def _row(run: Run) -> Row:
 def _from_row(file: File, row: Row) -> Run:
     """Return a run whose records are read later. Raises an exception in UNREADABLE if the row is damaged."""
     about = published_index.unpacked(row.about)
-    config, provenance = SimulationConfig.from_dict(about["config"]), Provenance(**about["provenance"])
+    config = SimulationConfig.from_dict(about["config"])
+    provenance = earlier_records.provenance_of(config, about["provenance"])
     identity = about["run_id"]
     return _run(identity, config, provenance, Records(file, identity, config, int(about["records"]), row.last))
 
@@ -276,7 +277,7 @@ def from_dict(values: dict[str, Any]) -> Run:
     if values["format"] != FORMAT:
         raise ValueError(f"its format is {values['format']!r}, expected {FORMAT}")
     config = SimulationConfig.from_dict(values["config"])
-    provenance = Provenance(**values["provenance"])
+    provenance = earlier_records.provenance_of(config, values["provenance"])
     expected = run_id(config, provenance.corpus_checksum, provenance.engine_version)
     if values["run_id"] != expected:
         raise ValueError(f"its run_id is {values['run_id']!r}, but its configuration and corpus give {expected}")

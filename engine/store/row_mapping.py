@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, sel
 
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, StoreError
-from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import earlier_records
 from engine.store.schema import records, runs
 
@@ -125,13 +125,14 @@ def listed(row: Row[Any], place: int | None) -> Run:
 def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
     """Return the run with these records. Raises StoreError."""
     try:
-        provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
+        config, stored = config_of(row), json.loads(row.provenance) if row.provenance else None
+        provenance = earlier_records.provenance_of(config, stored) if stored else None
         kind = RunKind(row.kind)
     except UNREADABLE as error:
         raise StoreError(f"The provenance of the run {row.run_id} cannot be read: {error}.") from error
     return Run(
         run_id=row.run_id,
-        config=config_of(row),
+        config=config,
         status=status,
         records=found,
         provenance=provenance,

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _FOLDED = ("expander", "expandable", "status", "popover")
+_TABS = {"diagnose": "diagnosis", "medical": "medical_tab", "paper": "paper_table"}
+"""Keys of the tabs of pages that draw the open one only."""
 _TEXTS = ("markdown", "caption", "info", "warning", "error", "success")
 
 
@@ -33,3 +35,12 @@ def open_tab(test: Any, key: str, name: str) -> None:
     """Open one of the page's tabs."""
     test.session_state[key] = name
     test.run()
+
+
+def each_tab(test: Any, page: str) -> Iterator[None]:
+    """Open one tab of a page after another; the first one is open already."""
+    yield
+    if page in _TABS:
+        for name in [tab.label for tab in test.tabs][1:]:
+            open_tab(test, _TABS[page], name)
+            yield

@@ -14,6 +14,7 @@ from engine.store import audits, tuning_studies
 from pages.shared.seeded_noise_notice import SEEDED
 from pages.startup import glossary_tooltips
 from tests.engine.store.test_audits import AUDIT
+from tests.pages.reading import each_tab
 from tests.pages.test_tuning import STUDY
 
 PAGES = sorted(path.parent.name for path in (REPOSITORY / "pages").glob("*/page.py"))
@@ -33,6 +34,7 @@ TABLES_OF_RUNS = {"compare", "diagnose", "frontier", "paper", "planner", "practi
 WITHOUT_STORE = {
     "account": "is hidden where sign-in is disabled",
     "glossary": "reads a document",
+    "medical": "reads the store only with installed corpora",
     "learn": "stores guesses in the address; the lesson on utility reads published results",
     "assumptions": "reads the store only for a run in the link",
     "speed": "reads published measurements",
@@ -86,11 +88,13 @@ def test_page_has_all_common_elements(page, open_complete, complete_settings, mo
     assert test.main.markdown[0].value.startswith("### "), "the result comes first"
     assert [caption.value for caption in test.caption].count(SEEDED) == (page not in WITHOUT_CAPTION)
     check_tables(page, test, Application(complete_settings))
+    assert not test.error
 
 
 def check_tables(page, test, app):
     """Check that each table of runs' ε links to page Assumptions, which knows its first and last run."""
-    tables = [table.value for table in test.dataframe if "ε" in table.value.columns and page != "assumptions"]
+    every = [table.value for _ in each_tab(test, page) for table in test.dataframe]
+    tables = [table for table in every if "ε" in table.columns and page != "assumptions"]
     links = [table["ε rests on"].dropna().tolist() for table in tables]
     assert any(links) == (page in TABLES_OF_RUNS)
     for link in {link for column in links for link in (*column[:1], *column[-1:])}:

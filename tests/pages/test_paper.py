@@ -117,6 +117,8 @@ def test_pages_name_the_engine_of_outdated_runs(open_page, engine_5_settings, na
     test = open_page(name, engine_5_settings)
     for box in [box for box in test.selectbox if box.label == "Corpus"]:
         box.set_value("synthetic").run()
+    if name == "paper":
+        open_tab(test, "paper_table", "Table 2")
     assert not test.exception
     text = "\n".join(caption.value for caption in test.caption)
     assert "All runs in this table are outdated (engine 5)" in text

@@ -128,7 +128,7 @@ def test_submit_is_idempotent_and_resubmit_repeats(app):
     assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered by the published run, nothing starts
     assert app.queries.find(SMALL).provenance.command == (
         "python -m engine train --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
-        "--batch-size 8 --epochs 2 --noise-multiplier 1"
+        "--batch-size 8 --epochs 2 --noise-multiplier 1 --partition random"
     )
     assert app.runs.resubmit(SMALL).run_id == again, "a published run is repeated too"
     wait_until_done(app, again)
