@@ -70,7 +70,7 @@ def provenance(checksum: str = "0" * 64, engine_version: str = "1") -> Provenanc
         vectors="en_core_web_md-3.8.0",
         machine="a processor, 2 cores, 24 GB, Linux",
         commit="unknown",
-        command="python -m engine train --corpus synthetic",
+        command="python -m engine train --corpus synthetic --partition random",
         wall_seconds=3.75,
         train_sentences=100,
         synthetic=True,

@@ -5,11 +5,11 @@ from contextlib import closing
 
 import pytest
 
-from engine.config import FederationConfig, run_id
+from engine.config import FederationConfig, SimulationConfig, run_id
 from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.records import PrivacySpent, Run, RunState, RunStatus, assumption_texts
 from engine.store import published
-from engine.store.earlier_records import restated
+from engine.store.earlier_records import provenance_of, restated
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
@@ -86,3 +86,20 @@ def test_client_level_records_keep_their_adjacency():
     spent = dataclasses.replace(earlier().privacy, unit="client", neighbouring=ADD_OR_REMOVE)
     of_clients = dataclasses.replace(earlier(), privacy=spent)
     assert restated(SMALL, of_clients) == of_clients
+
+
+@pytest.mark.parametrize(
+    ("fields", "command", "expected"),
+    [
+        ({"clients": 5}, "engine train --clients 5", "engine train --clients 5 --partition random"),
+        ({"clients": 5, "partition": "independent"}, "engine train --clients 5", "engine train --clients 5"),
+        ({}, "engine train", "engine train"),
+        ({"corpus": "synthetic + btc"}, "engine train --platform …", "engine train --platform …"),
+    ],
+)
+def test_stored_commands_give_their_run(fields: dict[str, object], command: str, expected: str) -> None:
+    """Up to version 0.7.0, clients had equal sizes unless a command named a partition."""
+    values = dataclasses.asdict(provenance()) | {"command": command}
+    read = provenance_of(SimulationConfig.from_flat(fields), values)
+    assert read.command == expected
+    assert provenance_of(SimulationConfig.from_flat(fields), dataclasses.asdict(read)) == read

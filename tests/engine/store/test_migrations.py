@@ -71,7 +71,9 @@ def test_upgrade_keeps_all_data(store_address, version):
     first = store.get(FIRST)
     assert (first.kind, first.parent, first.owner) == (RunKind.RUN, None, None)
     assert first.config == SMALL
-    assert first.provenance == replace(provenance(), command="python -m engine simulate --corpus synthetic")
+    assert first.provenance == replace(
+        provenance(), command="python -m engine simulate --corpus synthetic --partition random"
+    )
     assert first.records == tuple(record(number) for number in range(3))
     assert all(each.scores.many_to_many is None for each in first.records)
     assert [store.get(identity).kind for identity in (AGAIN, RERUN_OF_PUBLISHED)] == [RunKind.REPEAT] * 2
