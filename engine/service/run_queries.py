@@ -83,21 +83,30 @@ class RunQueries:
 
         Without the corpus, a published run of the same configuration is returned unverified.
         """
-        same = self.published_runs.by_config.get(config, [])
-        checksum = self._checksum(config)
-        if checksum is None:
-            return same[0] if same else None
-        known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
-        if known and not known.outdated:
-            return known
+        return self.find_all([config])[config]
+
+    def find_all(self, configs: Iterable[SimulationConfig]) -> dict[SimulationConfig, Run | None]:
+        """Return the result of :meth:`find` for each configuration, with one query for all that are not published."""
+        found: dict[SimulationConfig, Run | None] = {}
+        asked: dict[str, SimulationConfig] = {}
+        for config in dict.fromkeys(configs):
+            same = self.published_runs.by_config.get(config, [])
+            checksum = self._checksum(config)
+            if checksum is None:
+                found[config] = same[0] if same else None
+                continue
+            of_corpus = (run for run in same if run.provenance and run.provenance.corpus_checksum == checksum)
+            found[config] = known = next(of_corpus, None)
+            if known is None or known.outdated:
+                asked[run_id(config, checksum)] = config
         try:
-            return self._with_valid_epsilon(self._context.store.get(run_id(config, checksum)))
-        except RunNotFound:
-            return known
+            for identity in self._context.store.existing(asked):
+                with suppress(RunNotFound):  # deleted meanwhile
+                    found[asked[identity]] = self._with_valid_epsilon(self._context.store.get(identity))
         except StoreError:
-            if known:
-                return known  # published runs stay visible; problems() reports the error
-            raise
+            if any(found[config] is None for config in asked.values()):
+                raise  # published runs stay visible; problems() reports the error
+        return found
 
     def _checksum(self, config: SimulationConfig) -> str | None:
         """Return the checksum of a corpus, at most ``LOOK_SECONDS`` old; None without the corpus.

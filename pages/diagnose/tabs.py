@@ -38,7 +38,7 @@ _COLUMNS = {
 def existing_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """Return the existing runs of the variants by configuration, each looked up once."""
     configs = [config for variant in variants for config in with_seeds(variant.config, SEEDS)]
-    runs = {config: app.queries.find(config) for config in dict.fromkeys(configs)}
+    runs = app.queries.find_all(configs)
     return {config: run for config, run in runs.items() if run}
 
 

@@ -11,7 +11,9 @@ from pages.shared.plotly_component import show
 
 app = session.application()
 about = fedner_2020.published()
-rows = [fedner_2020_scores.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
+cells = fedner_2020.cells()
+found = app.queries.find_all(config for cell in cells for config in cell.seeds())
+rows = [fedner_2020_scores.measure(cell, found.get) for cell in cells]
 st.markdown(f"### {address.plain(messages.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(messages.CORPORA)

@@ -33,7 +33,8 @@ TABS = {f"Table {table.removeprefix('table')}": (table, title) for table, title 
 for name in lazy_tabs.opened(list(TABS), key="paper_table"):
     table, title = TABS[name]
     cells = [cell for cell in jana_biemann_2021.cells(corpus=corpus) if cell.table == table]
-    rows = [jana_biemann_2021.measure(cell, app.queries.find) for cell in cells]
+    found = app.queries.find_all(config for cell in cells for config in cell.seeds(SEEDS))
+    rows = [jana_biemann_2021.measure(cell, found.get) for cell in cells]
     runs = {run.run_id: run for row in rows for run in row.found.runs}.values()
     tables.older(runs)
     st.markdown(f"#### {title}")
@@ -61,5 +62,5 @@ for name in lazy_tabs.opened(list(TABS), key="paper_table"):
     counterfactuals = paper.counterfactuals(table, jana_biemann_2021.counterfactuals(corpus))
     if counterfactuals:
         st.markdown("**Counterfactuals.** Runs with a deliberate fault, to show its effect. They are not replications.")
-        found = [(label, over_seeds(config, app.queries.find)) for label, config in counterfactuals.items()]
-        tables.show(paper.counterfactual_rows(found), columns, key=f"if-{key}")
+        measured = [(label, over_seeds(config, app.queries.find)) for label, config in counterfactuals.items()]
+        tables.show(paper.counterfactual_rows(measured), columns, key=f"if-{key}")

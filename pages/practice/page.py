@@ -14,15 +14,19 @@ app = session.application()
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
 sentences = app.corpora.train_sentences(corpus)
+added = [
+    {
+        epsilon: recommended_settings.recipe_step(number, corpus, sentences, epsilon)
+        for epsilon in recommended_settings.EPSILONS
+    }
+    for number in range(len(recommended_settings.RUNGS))
+]
+found = app.queries.find_all(
+    config for by_epsilon in added for base in by_epsilon.values() for config in with_seeds(base, SEEDS)
+)
 steps = [
-    ablation.Step(
-        setting,
-        {
-            epsilon: over_seeds(recommended_settings.recipe_step(number, corpus, sentences, epsilon), app.queries.find)
-            for epsilon in recommended_settings.EPSILONS
-        },
-    )
-    for number, setting in enumerate(recommended_settings.RUNGS)
+    ablation.Step(setting, {epsilon: over_seeds(base, found.get) for epsilon, base in by_epsilon.items()})
+    for setting, by_epsilon in zip(recommended_settings.RUNGS, added, strict=True)
 ]
 left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
@@ -55,7 +59,8 @@ split = [
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
 together = [recommended_settings.recommended_settings(corpus, sentences, epsilon), *split]
-federated = [over_seeds(config, app.queries.find) for config in together]
+found = app.queries.find_all(config for base in together for config in with_seeds(base, SEEDS))
+federated = [over_seeds(config, found.get) for config in together]
 central = [results for step in steps for results in step.measured.values()]
 tables.older(run for results in (*central, *federated) for run in results.runs)
 st.markdown("#### Recommended settings in federated training")

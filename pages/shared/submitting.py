@@ -17,12 +17,11 @@ POLL_SECONDS = 2.0
 
 def missing(app: Application, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
     """Return the configurations without a finished, running or queued run of the current engine."""
-    missing_configs = []
-    for config in configs:
-        run = app.queries.find(config)
-        if run is None or run.outdated or run.status.state in (RunState.FAILED, RunState.CANCELLED):
-            missing_configs.append(config)
-    return missing_configs
+    return [
+        config
+        for config, run in app.queries.find_all(configs).items()
+        if run is None or run.outdated or run.status.state in (RunState.FAILED, RunState.CANCELLED)
+    ]
 
 
 def accept_unprotected(corpora: Collection[str], *, key: str) -> bool:
@@ -100,7 +99,8 @@ def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, k
         what: The object of the button's label: "this table".
         key: Key of the button.
     """
-    finished = [run for run in map(app.queries.find, configs) if run and run.final and not run.outdated]
+    found = app.queries.find_all(configs).values()
+    finished = [run for run in found if run and run.final and not run.outdated]
     done = [run for run in finished if run.config.privacy.noise_source != "system"]
     if len(done) < len(finished):
         st.caption("Runs with system noise cannot be rerun: their noise keys were destroyed when the run ended.")

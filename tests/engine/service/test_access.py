@@ -118,8 +118,19 @@ READS = {
     "models": {"exists", "load", "sizes"},
     "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
     | {"scenario"},
-    "queries": {"checksums", "corpus", "count", "find", "forget", "get", "has_active", "identity", "measurements"}
-    | {"notes", "only_visible", "overlap", "overview", "problems", "published", "published_runs", "recent", "refresh"}
+    "queries": {"checksums", "corpus", "count", "find", "find_all", "forget", "get", "has_active", "identity"}
+    | {
+        "measurements",
+        "notes",
+        "only_visible",
+        "overlap",
+        "overview",
+        "problems",
+        "published",
+        "published_runs",
+        "recent",
+        "refresh",
+    }
     | {"repeated", "require_visible", "rounds", "runs_by_noise", "runs_of", "runs_of_all_users", "seeds", "status"}
     | {"studies", "visible"},
     "runs": {"resume"},
@@ -248,6 +259,7 @@ ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
     "queries.checksums": [lambda app, of: app.queries.checksums()],
     "queries.corpus": [lambda app, of: app.queries.corpus(of.on_corpus).checksum],
     "queries.find": [lambda app, of: app.queries.find(of.on_corpus), lambda app, of: app.queries.find(of.whole.config)],
+    "queries.find_all": [lambda app, of: app.queries.find_all([of.on_corpus, of.whole.config])],
     "queries.get": [lambda app, of: app.queries.get(of.run)],
     "queries.has_active": [lambda app, of: app.queries.has_active()],
     "queries.identity": [lambda app, of: app.queries.identity(of.on_corpus)],

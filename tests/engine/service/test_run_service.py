@@ -337,6 +337,22 @@ class TestQueries:
         assert any("damaged" in problem for problem in app.queries.problems())
         with pytest.raises(StoreError):
             app.runs.submit(SMALL)
+        assert app.queries.find_all([default])[default].published
+        with pytest.raises(StoreError):
+            app.queries.find_all([default, SMALL])
+
+    def test_many_runs_take_one_query(self, with_published, monkeypatch):
+        app = Application(with_published)
+        app.runs.submit(SMALL)
+        other = dataclasses.replace(SMALL, seed=7)
+        asked, existing = [], RunStore.existing
+        monkeypatch.setattr(
+            RunStore, "existing", lambda self, identities: asked.append(set(identities)) or existing(self, identities)
+        )
+        found = app.queries.find_all([SMALL, other, SimulationConfig(), SMALL])
+        assert list(found) == [SMALL, other, SimulationConfig()]
+        assert [run and run.published for run in found.values()] == [False, None, True]
+        assert asked == [{app.queries.identity(SMALL), app.queries.identity(other)}]
 
     @pytest.mark.repeats(area="processes")
     def test_features_of_published_private_runs_were_not_fitted_on_their_sentences(self, with_published, data_dir):
