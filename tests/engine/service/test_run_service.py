@@ -342,6 +342,8 @@ class TestQueries:
             app.queries.find_all([default, SMALL])
 
     def test_many_runs_take_one_query(self, with_published, monkeypatch):
+        from engine.store.run_store import RunStore
+
         app = Application(with_published)
         app.runs.submit(SMALL)
         other = dataclasses.replace(SMALL, seed=7)
