@@ -42,7 +42,7 @@ def of(plan: PrivacyPlan, steps: int) -> Statement | None:
     module = _module()
     if module is None:
         return None
-    epochs = round(steps * plan.batch_size / plan.examples, 6)
+    epochs = _epochs(plan, steps)
     text = str(
         module.compute_dp_sgd_privacy_statement(
             plan.examples, plan.batch_size, epochs, plan.noise_multiplier, plan.delta, used_microbatching=False
@@ -57,6 +57,18 @@ def of(plan: PrivacyPlan, steps: int) -> Statement | None:
     return Statement(
         text.strip(), *(math.inf if match[1] == "inf" else float(match[1]) for match in (poisson, ordered))
     )
+
+
+def _epochs(plan: PrivacyPlan, steps: int) -> float:
+    """Return a number of epochs, in millionths, from which TensorFlow Privacy computes this number of steps.
+
+    It rounds epochs ÷ sampling probability up, so the number must not be above the exact one.
+    """
+    probability = plan.batch_size / plan.examples
+    millionths = math.floor(steps * probability * 1e6)
+    while math.ceil(millionths / 1e6 / probability) > steps:
+        millionths -= 1
+    return millionths / 1e6
 
 
 @lru_cache

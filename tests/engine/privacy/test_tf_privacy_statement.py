@@ -1,8 +1,10 @@
 """TensorFlow Privacy's statement: equal to the engine's values, without TensorFlow."""
 
 import importlib.util
+import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +25,17 @@ def test_statement_equals_rdp_accounting():
     assert exact < found.ordered < 1.1 * exact
     text = " ".join(found.text.split())
     assert all(part in text for part in ("14041 examples", "256 examples per iteration"))
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch_size", "steps"), [(4_400, 1_024, 43), (880, 64, 138), (4_400, 32, 1_375), (14_041, 1_024, 137)]
+)
+def test_statement_counts_the_steps_exactly(examples: int, batch_size: int, steps: int) -> None:
+    """Epochs that were rounded up gave one step more."""
+    plan = replace(PLAN, examples=examples, batch_size=batch_size, steps=steps, noise_multiplier=2.0)
+    found = tf_privacy_statement.of(plan, steps)
+    assert found.poisson == pytest.approx(epsilon(plan, steps, "rdp"), abs=0.001)
+    assert math.ceil(tf_privacy_statement._epochs(plan, steps) / plan.sampling_probability) == steps
 
 
 def test_statement_does_not_load_tensorflow():
