@@ -55,7 +55,6 @@ class RunQueries:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._final_records: dict[str, RoundRecord] = {}
-        self._published_cache = (Published((), ()), Published((), ()))
         self._status_cache: dict[str, tuple[float, Run | StoreError]] = {}
         self._checksum_cache: dict[tuple[str, float, bool], tuple[float, str | None]] = {}
         self._looking = threading.Lock()
@@ -375,12 +374,7 @@ class RunQueries:
     @property
     def published_runs(self) -> Published:
         """The index of published runs."""
-        every = self._files
-        before, ours = self._published_cache
-        if before is not every:
-            ours = every.today()
-            self._published_cache = every, ours  # at once: other threads read both
-        return ours
+        return self._files.today
 
 
 def _age(run: Run) -> tuple[float, str]:

@@ -121,8 +121,9 @@ class Published:
         """Return the runs that differ from a configuration only in privacy settings and seed."""
         return self._by_work.get(_work(config), [])
 
+    @cached_property
     def today(self) -> "Published":
-        """Return the runs of the current engine version, and outdated ones that have no current counterpart."""
+        """The runs of the current engine version, and outdated ones that have no current counterpart."""
         current, keys, older = [], set(), []
         for run in self.runs:
             if run.provenance and run.provenance.engine_version == engine_version(run.config):

@@ -49,7 +49,7 @@ def texts(elements) -> str:
 @pytest.fixture
 def published_run(published_index) -> Callable[[SimulationConfig], Run]:
     """Return a function that returns the published run of a configuration."""
-    results = published.read_all(REPOSITORY / "cached_results", published_index).today()
+    results = published.read_all(REPOSITORY / "cached_results", published_index).today
 
     def find(config: SimulationConfig) -> Run:
         (run,) = (run for run in results.runs if run.config == config)

@@ -152,7 +152,7 @@ class TestOutdatedRuns:
             published.write(run, folder)
         every = published.read_all(folder)
         assert not every.problems
-        return sorted((run.provenance.engine_version, run.outdated) for run in every.today().runs)
+        return sorted((run.provenance.engine_version, run.outdated) for run in every.today.runs)
 
     def test_older_run_is_outdated(self, tmp_path):
         assert self.today(tmp_path, of_engine("4")) == [("4", True)]
@@ -189,7 +189,7 @@ def test_json_of_older_engine_reads_back(tmp_path):
         later = ("layers", "least_visits", "shape_distance", "along", "along_spread", "looks", "looks_counted")
         each["noise_check"] = {name: known[name] for name in known if name not in (*later, "largest_gap")}
     (tmp_path / "old.json").write_text(json.dumps(values))
-    (run,) = published.read_all(tmp_path).today().runs
+    (run,) = published.read_all(tmp_path).today.runs
     assert run.outdated
     assert run.config == shuffled
     assert run.provenance.noise_source == "seeded"
@@ -275,4 +275,4 @@ def test_files_are_read_again_only_after_changes(tmp_path):
     assert second is not first
     assert second.runs[0] is run
     assert len(second.problems) == 1
-    assert [each.outdated for each in second.today().runs] == [True]
+    assert [each.outdated for each in second.today.runs] == [True]
