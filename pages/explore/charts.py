@@ -11,7 +11,7 @@ from engine.reports.numbers import epsilon_text
 from engine.service import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore
 from pages.shared import palette, titles
-from pages.shared.charts import literal, plain_layout
+from pages.shared.charts import WHOLE_HEIGHT, band, literal, plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
 
@@ -153,7 +153,8 @@ def _hover(point: Point) -> str:
 def _goal(figure: go.Figure, axis: EpsilonAxis, planned: float) -> None:
     """Mark the planned ε at the run's end."""
     x = axis.position(planned)
-    figure.add_vline(x=x, line={"color": palette.QUIET, "dash": "dot", "width": 1.5})
+    line = {"color": palette.QUIET, "dash": "dot", "width": 1.5}
+    figure.add_shape(type="line", x0=x, x1=x, line=line, **WHOLE_HEIGHT)
     text = "no privacy: final ε = ∞" if math.isinf(planned) else f"final ε = {epsilon_text(planned)}"
     left = x > (axis.low + axis.high) / 2
     anchor, shift = ("right", -6) if left else ("left", 6)
@@ -173,7 +174,7 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
         if end <= start:
             continue
         if name in palette.BAND:
-            figure.add_vrect(x0=start, x1=end, fillcolor=palette.BAND[name], line_width=0, layer="below")
+            band(figure, start, end, palette.BAND[name])
         label = "no privacy" if name == "none" else name
         if end - start > 0.3:
             figure.add_annotation(

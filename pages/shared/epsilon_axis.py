@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from pages.shared import palette
-from pages.shared.charts import log_ticks
+from pages.shared.charts import band, log_ticks
 
 SHARE_OF_NO_PRIVACY = 0.2
 """Share of the axis, 0 to 1, that the section of ε = ∞ takes."""
@@ -59,7 +59,7 @@ class EpsilonAxis:
 
     def shade(self, figure: go.Figure) -> None:
         """Shade the section of ∞ in the colour of runs without privacy."""
-        figure.add_vrect(x0=self.infinity, x1=self.end, fillcolor=palette.BAND["none"], line_width=0, layer="below")
+        band(figure, self.infinity, self.end, palette.BAND["none"])
 
     def layout(self) -> dict[str, Any]:
         """Return Plotly's settings of a horizontal axis."""
