@@ -16,7 +16,7 @@ CONFIG = {
 }
 """Plotly's buttons above a chart; the camera saves it as PNG."""
 WHOLE_HEIGHT = {"y0": 0, "y1": 1, "yref": "y domain"}
-"""Vertical extent of a shape. Plotly's functions ``add_vline`` and ``add_vrect`` do the same in seven times the time."""
+"""Vertical extent of a shape. Plotly's ``add_vline`` and ``add_vrect`` do the same in seven times the time."""
 _MODEBAR = {"bgcolor": "rgba(0,0,0,0)", "color": palette.QUIET, "activecolor": palette.PRIVATE}
 
 
