@@ -268,7 +268,9 @@ def test_missing_excludes_current_finished_and_active_runs():
 
     class Known:
         class queries:  # noqa: N801
-            find = staticmethod(known.get)
+            @staticmethod
+            def find_all(configs):
+                return {config: known.get(config) for config in configs}
 
     assert submitting.missing(Known(), configs) == [configs[3], configs[4], configs[5], configs[6]]
 
