@@ -4,18 +4,17 @@ It answers one request after another, a line of JSON each, and keeps loaded tagg
 without a request, and when the server ends, which closes its input. No text is written to a file.
 """
 
-import ctypes
 import json
 import os
 import queue
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine import memory
 from engine.errors import EpsilonError
 from engine.service.application import Application
 from engine.service.tagging_client import IDLE_SECONDS
@@ -55,13 +54,7 @@ def main() -> int:
             for run, each in tagged.items()
         }
         say(spans=spans, tagged=fields, missing=missing)
-        _return_memory()
-
-
-def _return_memory() -> None:
-    """Return freed memory, which glibc keeps, to the system: 80 MB after a long text."""
-    with suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
+        memory.return_freed()
 
 
 def _listen(requests: "queue.Queue[str]") -> None:

@@ -23,6 +23,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine import memory
 from engine.corpus.text_decoding import MAX_BYTES
 from pages.shared import uploads, visits
 from pages.shared.uploads import UploadRefused, Uploads
@@ -117,6 +118,7 @@ class Gate:
         # Streamlit's sessions are cycles of objects. They stay until a collection of all, which is rare by itself.
         self._collection = None
         gc.collect()
+        memory.return_freed()
 
     async def _receive_file(self, file_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Write a file to disk, and give Streamlit a reference to it."""

@@ -11,12 +11,14 @@ Any device in the network may send any request. Therefore:
 """
 
 import asyncio
+import logging
+import math
 import re
 import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from tornado.http1connection import HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
@@ -35,9 +37,12 @@ SLOWEST = 5.0
 """Timeout for headers and for the body, in seconds."""
 MOST_CONNECTIONS, MOST_OF_ONE = 300, 60
 """Largest number of open connections, from all addresses and from one."""
+LOGGED_SECONDS = 60.0
+"""Least seconds between two log messages on refused requests."""
 LOOK_AGAIN = 6
 """Seconds after which a phone without a question to answer reloads the page."""
 
+_log = logging.getLogger(__name__)
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}")
 _SENTENCES = {
     403: "The request used another address than that of this page. Open the link of your teacher.",
@@ -83,7 +88,8 @@ class PollServer:
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        shared = {"poll": self._poll, "address": self.address, "buckets": Buckets()}
+        refusals = Refusals()
+        shared = {"poll": self._poll, "address": self.address, "buckets": Buckets(), "refusals": refusals}
         server = _Server(
             Application(
                 [("/", _Handler, shared)],
@@ -97,6 +103,7 @@ class PollServer:
             idle_connection_timeout=SLOWEST,
             body_timeout=SLOWEST,
         )
+        server.refusals = refusals
         server.add_sockets(self._sockets)
         self._ready.set()
         await self._ended.wait()
@@ -108,6 +115,20 @@ def _quiet(handler: RequestHandler) -> None:
     """Log nothing, since a log would contain the phones' addresses."""
 
 
+class Refusals:
+    """Log that an address sends too much, without the address, and at most once in ``LOGGED_SECONDS``."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._logged_at, self._number = clock, -math.inf, 0
+
+    def count(self, what: str) -> None:
+        """Count a refusal of ``what``, and log the number of refusals since the last message."""
+        self._number += 1
+        if self._clock() - self._logged_at >= LOGGED_SECONDS:
+            _log.warning("The class poll refused %s of one address: %d refusals so far.", what, self._number)
+            self._logged_at = self._clock()
+
+
 class _Server(HTTPServer):
     """An HTTP server that limits open connections, in total and per address."""
 
@@ -115,9 +136,11 @@ class _Server(HTTPServer):
         super().initialize(*args, **more)  # type: ignore[arg-type]  # arguments are passed on
         self._open: Counter[str] = Counter()
         self._from: dict[IOStream, str] = {}
+        self.refusals = Refusals()
 
     def handle_stream(self, stream: IOStream, address: tuple[str, int]) -> None:
         if len(self._from) >= MOST_CONNECTIONS or self._open[address[0]] >= MOST_OF_ONE:
+            self.refusals.count("connections")
             stream.close()
             return
         self._from[stream] = address[0]
@@ -138,8 +161,8 @@ class _Handler(RequestHandler):
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
 
-    def initialize(self, poll: Poll, address: str, buckets: Buckets) -> None:
-        self._poll, self._address, self._buckets = poll, address, buckets
+    def initialize(self, poll: Poll, address: str, buckets: Buckets, refusals: Refusals) -> None:
+        self._poll, self._address, self._buckets, self._refusals = poll, address, buckets, refusals
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -152,6 +175,7 @@ class _Handler(RequestHandler):
 
     def prepare(self) -> Awaitable[None] | None:
         if not self._buckets.allows(self.request.remote_ip or "", time.monotonic()):
+            self._refusals.count("requests")
             self.set_header("Retry-After", "1")
             raise HTTPError(429)
         if self.request.host != self._address:

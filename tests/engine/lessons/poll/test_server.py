@@ -227,7 +227,7 @@ def test_connections_per_address_are_limited(served):
         pytest.fail("the connections that were closed still count")
 
 
-def test_repeated_answers_are_rate_limited_and_count_once(served, poll):
+def test_repeated_answers_are_rate_limited_and_count_once(served, poll, caplog):
     phone = Phone(served)
     phone.ask()
     token = poll.current().token
@@ -240,6 +240,20 @@ def test_repeated_answers_are_rate_limited_and_count_once(served, poll):
     assert set(statuses) == {303, 429}
     assert statuses.count(303) >= BURST - 1
     assert len(poll.current().values) == 1
+    (logged,) = (record.getMessage() for record in caplog.records if "refused" in record.getMessage())
+    assert "127.0.0.1" not in logged
+
+
+def test_refusals_are_logged_once_a_minute_without_the_address(caplog):
+    now = [100.0]
+    refusals = server.Refusals(lambda: now[0])
+    for second in (0, 1, 59, 60, 61):
+        now[0] = 100.0 + second
+        refusals.count("requests")
+    assert [record.getMessage() for record in caplog.records] == [
+        "The class poll refused requests of one address: 1 refusals so far.",
+        "The class poll refused requests of one address: 4 refusals so far.",
+    ]
 
 
 def test_token_buckets_refill_per_address():
