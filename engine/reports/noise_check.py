@@ -81,9 +81,9 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _number(value: float, digits: str, after: str = "") -> str:
+def _number(value: float | None, digits: str, after: str = "") -> str:
     """Return a measured value with a unit; the values of a diverged run may be no numbers."""
-    return f"{value:{digits}}{after}" if math.isfinite(value) else "not finite"
+    return f"{value:{digits}}{after}" if value is not None and math.isfinite(value) else "not finite"
 
 
 _EQUAL = "all equal"

@@ -1,10 +1,12 @@
 """Conversion of database rows to values of the engine, and the order of the queue."""
 
 import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Subquery, and_, case, func, select
 
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, StoreError
@@ -14,6 +16,8 @@ from engine.store.schema import records, runs
 
 ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
 """Order in which the runs of one user are computed: batch runs last, then the longest waiting first."""
+_BATCH = 500
+"""Number of identities in one query: databases limit the number of bound values."""
 
 
 def records_of(connection: Connection, row: Row[Any], after: int) -> tuple[RoundRecord, ...]:
@@ -35,6 +39,38 @@ def record_of(row: Row[Any, Any, Any]) -> RoundRecord:
         ValueError, TypeError or KeyError: If the record cannot be read.
     """
     return earlier_records.restated(config_of(row), RoundRecord.from_dict(json.loads(row.body)))
+
+
+def _batches(identities: Collection[str]) -> Iterator[Sequence[str]]:
+    every = sorted(identities)
+    for first in range(0, len(every), _BATCH):
+        yield every[first : first + _BATCH]
+
+
+def existing(connection: Connection, run_ids: Collection[str], *visible: ColumnElement[bool]) -> set[str]:
+    """Return those of these identities whose run is stored and fulfils the conditions."""
+    found: set[str] = set()
+    for identities in _batches(run_ids):
+        selected = runs.c.run_id.in_(identities)
+        found |= set(connection.execute(select(runs.c.run_id).where(selected, *visible)).scalars())
+    return found
+
+
+def last_records(
+    connection: Connection, run_ids: Collection[str], *visible: ColumnElement[bool]
+) -> dict[str, RoundRecord]:
+    """Return the newest record of each of these runs that has a readable one and fulfils the conditions."""
+    newest_records, last = {}, func.max(records.c.round).label("round")
+    columns = records.c.run_id, records.c.body, runs.c.config
+    for identities in _batches(run_ids):
+        conditions = records.c.run_id.in_(identities), *visible
+        newest = select(records.c.run_id, last).where(*conditions).group_by(records.c.run_id).subquery()
+        same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
+        found = select(*columns).join(newest, same).join(runs, runs.c.run_id == records.c.run_id)
+        for row in connection.execute(found):
+            with suppress(*UNREADABLE, StoreError):
+                newest_records[row.run_id] = record_of(row)
+    return newest_records
 
 
 def queue() -> Subquery:

@@ -12,7 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
@@ -20,7 +20,7 @@ from sqlalchemy import text as sql
 
 from engine.access.roles import User
 from engine.config import SimulationConfig
-from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
+from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.privacy.budget import ChargeRequest
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import claims, permissions, privacy_ledger, row_mapping
@@ -30,8 +30,6 @@ from engine.store.schema import Database, notes, records, runs, sentences
 ATTEMPTS = 3
 """Number of times a run may lose its worker without a new record in between before it is marked as failed."""
 _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
-_BATCH = 500
-"""Number of identities in one query: databases limit the number of bound values."""
 
 
 class RunStore:
@@ -182,29 +180,16 @@ class RunStore:
 
     def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
         """Return the newest record of each of these runs that has a readable one."""
-        newest_records, identities = {}, sorted(run_ids)
-        last = func.max(records.c.round).label("round")
-        for first in range(0, len(identities), _BATCH):
-            selected = records.c.run_id.in_(identities[first : first + _BATCH])
+        with self.begin() as connection:
             visible = permissions.in_sight(self.user, records.c.run_id)
-            newest = select(records.c.run_id, last).where(selected, *visible).group_by(records.c.run_id).subquery()
-            same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
-            with self.begin() as connection:
-                columns = records.c.run_id, records.c.body, runs.c.config
-                found = select(*columns).join(newest, same).join(runs, runs.c.run_id == records.c.run_id)
-                for row in connection.execute(found):
-                    with suppress(*UNREADABLE, StoreError):
-                        newest_records[row.run_id] = row_mapping.record_of(row)
-        return newest_records
+            return row_mapping.last_records(connection, run_ids, *visible)
 
     def existing(self, run_ids: Collection[str]) -> set[str]:
         """Return those of these identities whose run is stored, and visible to the user."""
-        identities, found = sorted(run_ids), set()
-        for first in range(0, len(identities), _BATCH):
-            selected = runs.c.run_id.in_(identities[first : first + _BATCH])
-            with self.begin() as connection:
-                found |= set(connection.execute(select(runs.c.run_id).where(selected, *self._visible)).scalars())
-        return found
+        if not run_ids:
+            return set()
+        with self.begin() as connection:
+            return row_mapping.existing(connection, run_ids, *self._visible)
 
     def notes(self) -> dict[str, str]:
         """Return the notes of runs by run identity."""

@@ -259,7 +259,10 @@ ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
     "queries.checksums": [lambda app, of: app.queries.checksums()],
     "queries.corpus": [lambda app, of: app.queries.corpus(of.on_corpus).checksum],
     "queries.find": [lambda app, of: app.queries.find(of.on_corpus), lambda app, of: app.queries.find(of.whole.config)],
-    "queries.find_all": [lambda app, of: list(app.queries.find_all([of.on_corpus, of.whole.config]).values())],
+    "queries.find_all": [
+        lambda app, of: list(app.queries.find_all([of.on_corpus]).values()),
+        lambda app, of: list(app.queries.find_all([of.whole.config]).values()),
+    ],
     "queries.get": [lambda app, of: app.queries.get(of.run)],
     "queries.has_active": [lambda app, of: app.queries.has_active()],
     "queries.identity": [lambda app, of: app.queries.identity(of.on_corpus)],
