@@ -12,7 +12,7 @@ import pytest
 from tests.modules import FILES, ROOT, imports
 
 RANKS = (
-    ("engine.errors", "engine.sealing", "engine.seeds", "engine.visible_text"),
+    ("engine.errors", "engine.memory", "engine.sealing", "engine.seeds", "engine.visible_text"),
     ("engine.taggers",),
     ("engine.artifact_store", "engine.file_access", "engine.launcher_pipe", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),
