@@ -32,7 +32,7 @@ def privacy_cost() -> list[Row]:
     app = Application.from_environment()
     variants = [variant for variant in diagnosis.crf(CORPUS) if variant.group == "CRF"]
     by_name = {variant.name: over_seeds(variant.config, app.queries.find) for variant in variants}
-    plain, private = by_name["not private"], by_name["σ = 1"]
+    plain, private = by_name["no clipping, no noise"], by_name["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
     f1 = f"F1 {plain.entity.f1.text} without noise, {private.entity.f1.text} at ε = {epsilon_text(private.epsilon)}"

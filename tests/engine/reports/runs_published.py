@@ -3,7 +3,7 @@
 from engine.settings import REPOSITORY
 
 PRIVATE, PLAIN = "83a51a9931b3bf9c", "04047bdafeee8eb7"
-WHOLE = "7ad57c6e4ea2c987"
+WHOLE = "5a462796829f472a"
 """A run with client-level privacy."""
 SILOS = "d06e09770bd440b3"
 """A run of three silos with DP-SGD, each with its own noise check."""
