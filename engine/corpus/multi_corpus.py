@@ -1,7 +1,8 @@
 """The corpora of several clients as one: each keeps its own sentences, entity types and checksum.
 
 The name joins their names: ``"wnut17 + btc"``. Their training sentences are numbered consecutively, client by client.
-If several clients have the same sentence, only the first trains on it, or none if another client tests with it.
+If several clients have the same sentence, only the first trains on it, or none if another client tests with it. With
+privacy of whole clients, each client trains on all its sentences.
 
 Entities that several clients have in common can be masked (FedNER, section 4.5). The paper masks a share of the
 overlapped entities in the training data and does not say how. This module replaces the words of each mention in the

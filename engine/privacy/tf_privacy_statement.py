@@ -60,15 +60,16 @@ def of(plan: PrivacyPlan, steps: int) -> Statement | None:
 
 
 def _epochs(plan: PrivacyPlan, steps: int) -> float:
-    """Return a number of epochs, in millionths, from which TensorFlow Privacy computes this number of steps.
+    """Return a number of epochs, with few digits, from which TensorFlow Privacy computes this number of steps.
 
     It rounds epochs ÷ sampling probability up, so the number must not be above the exact one.
     """
     probability = plan.batch_size / plan.examples
-    millionths = math.floor(steps * probability * 1e6)
-    while math.ceil(millionths / 1e6 / probability) > steps:
-        millionths -= 1
-    return millionths / 1e6
+    unit = 10.0 ** min(-6, math.floor(math.log10(probability)) - 2)
+    units = math.floor(steps * probability / unit)
+    while math.ceil(units * unit / probability) > steps:
+        units -= 1
+    return units * unit
 
 
 @lru_cache

@@ -60,8 +60,9 @@ APART = (
     "worst-case silo."
 )
 BY_TAGS = (
-    "The client of a sentence depended on the tags of all sentences (label skew, up to version 0.7.0). So ε does not "
-    "protect tags: if the tags of one sentence change, other sentences change clients."
+    "Each sentence belongs to one client. The client depended on the tags of all sentences (label skew, up to version "
+    "0.7.0). So ε does not protect tags: if the tags of one sentence change, other sentences change clients. ε is that "
+    "of the worst-case client, over all its rounds."
 )
 PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
 DRAWN_PIECES = "Each sentence is in one piece of its client only, drawn independently of all other sentences."
@@ -72,8 +73,8 @@ JOINED_WITHHELD = (
 )
 EVERY_CLIENT = "Every client takes part in every round."
 PRIVATE_LAYERS = (
-    "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. Silos "
-    "train on all their sentences, also on those that other silos have."
+    "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. No silo "
+    "leaves out a sentence because another silo has it."
 )
 OWN_PARTS = (
     "Each client (silo) keeps its private layers, such as the tag scorer; their content is not protected. Which "

@@ -14,7 +14,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from engine.config.mechanism_registry import DP_SGD, ZERO_OUT
-from engine.records.assumption_texts import BY_TAGS, UNDECLARED_TYPES, current, of_moved_sentences, with_own_types
+from engine.records.assumption_texts import (
+    BY_TAGS,
+    DISJOINT,
+    UNDECLARED_TYPES,
+    current,
+    of_moved_sentences,
+    with_own_types,
+)
 from engine.records.noise_check import NoiseCheck
 from engine.records.scores import EntityScores
 
@@ -58,9 +65,7 @@ class PrivacySpent:
 
     def with_label_skew(self) -> "PrivacySpent":
         """Return the privacy loss of a run of version 0.7.0 or earlier that assigned sentences by all tags."""
-        if BY_TAGS in self.assumptions or not of_moved_sentences(self.assumptions):
-            return self
-        return replace(self, assumptions=(*self.assumptions, BY_TAGS))
+        return replace(self, assumptions=tuple(BY_TAGS if each == DISJOINT else each for each in self.assumptions))
 
     @property
     def types_are_public(self) -> bool:

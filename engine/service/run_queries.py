@@ -59,9 +59,9 @@ class RunQueries:
         self._checksum_cache: dict[tuple[str, float, bool], tuple[float, str | None]] = {}
         self._looking = threading.Lock()
 
-    def corpus(self, config: SimulationConfig) -> AnyCorpus:
-        """Return the corpus of a configuration in its current state."""
-        return corpora.of_run(config, self._context.settings)
+    def corpus(self, config: SimulationConfig, expected: str | None = None) -> AnyCorpus:
+        """Return the corpus of a configuration in its current state, or that of an earlier run with its checksum."""
+        return corpora.of_run(config, self._context.settings, expected)
 
     def identity(self, config: SimulationConfig) -> str:
         """Return the identity of the run of a configuration. Raises CorpusError if its corpus is not available."""
@@ -98,13 +98,20 @@ class RunQueries:
             found[config] = known = next(of_corpus, None)
             if known is None or known.outdated:
                 asked[run_id(config, checksum)] = config
-        try:
-            for identity in self._context.store.existing(asked):
-                with suppress(RunNotFound):  # deleted meanwhile
-                    found[asked[identity]] = self._with_valid_epsilon(self._context.store.get(identity))
-        except StoreError:
-            if any(found[config] is None for config in asked.values()):
-                raise  # published runs stay visible; problems() reports the error
+        stored: Collection[str] = asked
+        if len(asked) > 1:
+            with suppress(StoreError):  # then each run is asked for, and published ones stay visible
+                stored = self._context.store.existing(asked)
+        for identity, config in asked.items():
+            if identity not in stored:
+                continue
+            try:
+                found[config] = self._with_valid_epsilon(self._context.store.get(identity))
+            except RunNotFound:
+                pass
+            except StoreError:
+                if found[config] is None:
+                    raise  # else the published run stays visible; problems() reports the error
         return found
 
     def _checksum(self, config: SimulationConfig) -> str | None:

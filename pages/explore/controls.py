@@ -115,7 +115,10 @@ def _starts(app: Application) -> None:
 
 
 def _take(app: Application, epsilon: float | None) -> None:
-    """Set all fields but the corpus, the seed and the federation; the paper's clients have equal sizes."""
+    """Set all fields but the corpus, the seed and the federation.
+
+    If sentences are assigned at random, the paper's clients have equal sizes, and others independent sentences.
+    """
     state = st.session_state
     if epsilon is None:
         config = SimulationConfig(corpus=state.corpus)
@@ -129,7 +132,8 @@ def _take(app: Application, epsilon: float | None) -> None:
             return
     kept = {"seed", *fields_of("federation")}
     state.update({name: value for name, value in _values(config).items() if name not in kept})
-    state.update({"partition": "random"} if epsilon is None else PROPOSED)
+    if state.get("partition", state[_INITIAL]["partition"]) in ("random", "independent"):
+        state.update({"partition": "random"} if epsilon is None else PROPOSED)
     state[_PROBLEMS] = []
 
 

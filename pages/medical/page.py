@@ -32,7 +32,8 @@ gain_columns = {
     "compared with": st.column_config.TextColumn("baseline"),
     "gain, points": shared_tables.number("gain, points of strict F1", format="%+.1f"),
 }
-for tab in lazy_tabs.opened([LIVE, *tables_by_tab], key="medical_tab"):
+choices = [f"{name}-{table}" for name in ("platform", "score") for table in names]
+for tab in lazy_tabs.opened([LIVE, *tables_by_tab], key="medical_tab", always=[LIVE], kept=choices):
     if tab == LIVE:
         live.show(app)
         continue

@@ -146,6 +146,22 @@ def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(
             assert empty.dataframe[0].value["reported strict"].tolist()[0] == pytest.approx(61.46)
 
 
+def test_choices_stay_while_another_tab_is_open(open_page, settings: Settings, data_dir) -> None:
+    test = open_page("medical", replace(settings, data_dir=data_dir))
+    (scope,) = (box for box in test.selectbox if box.label == "Privacy unit")
+    scope.select_index(1).run()
+    chosen = next(box.value for box in test.selectbox if box.label == "Privacy unit")
+    assert chosen != fedner_2020.SCOPES[0]
+    open_tab(test, "medical_tab", "Table 2")
+    next(each for each in test.segmented_control if each.key == "platform-table2").set_value("psytar").run()
+    open_tab(test, "medical_tab", "Figure 3")
+    assert "platform-table2" not in [each.key for each in test.segmented_control]
+    open_tab(test, "medical_tab", "Table 2")
+    assert next(each.value for each in test.segmented_control if each.key == "platform-table2") == "psytar"
+    assert next(box.value for box in test.selectbox if box.label == "Privacy unit") == chosen
+    assert not test.exception
+
+
 @pytest.mark.repeats(area="pages")
 def test_chosen_settings_start_a_federated_run_and_a_run_alone(
     open_page, settings: Settings, data_dir, monkeypatch: pytest.MonkeyPatch

@@ -116,16 +116,16 @@ def _quiet(handler: RequestHandler) -> None:
 
 
 class Refusals:
-    """Log that an address sends too much, without the address, and at most once in ``LOGGED_SECONDS``."""
+    """Log that the server refuses what exceeds its limits, without addresses, at most once in ``LOGGED_SECONDS``."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._logged_at, self._number = clock, -math.inf, 0
 
-    def count(self, what: str) -> None:
-        """Count a refusal of ``what``, and log the number of refusals since the last message."""
+    def count(self) -> None:
+        """Count a refused request or connection, and log the number of all so far."""
         self._number += 1
         if self._clock() - self._logged_at >= LOGGED_SECONDS:
-            _log.warning("The class poll refused %s of one address: %d refusals so far.", what, self._number)
+            _log.warning("The class poll refused requests or connections above its limits, so far %d.", self._number)
             self._logged_at = self._clock()
 
 
@@ -140,7 +140,7 @@ class _Server(HTTPServer):
 
     def handle_stream(self, stream: IOStream, address: tuple[str, int]) -> None:
         if len(self._from) >= MOST_CONNECTIONS or self._open[address[0]] >= MOST_OF_ONE:
-            self.refusals.count("connections")
+            self.refusals.count()
             stream.close()
             return
         self._from[stream] = address[0]
@@ -175,7 +175,7 @@ class _Handler(RequestHandler):
 
     def prepare(self) -> Awaitable[None] | None:
         if not self._buckets.allows(self.request.remote_ip or "", time.monotonic()):
-            self._refusals.count("requests")
+            self._refusals.count()
             self.set_header("Retry-After", "1")
             raise HTTPError(429)
         if self.request.host != self._address:

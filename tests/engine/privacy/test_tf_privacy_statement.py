@@ -28,7 +28,8 @@ def test_statement_equals_rdp_accounting():
 
 
 @pytest.mark.parametrize(
-    ("examples", "batch_size", "steps"), [(4_400, 1_024, 43), (880, 64, 138), (4_400, 32, 1_375), (14_041, 1_024, 137)]
+    ("examples", "batch_size", "steps"),
+    [(4_400, 1_024, 43), (880, 64, 138), (4_400, 32, 1_375), (14_041, 1_024, 137), (1_000_000, 1, 54_321)],
 )
 def test_statement_counts_the_steps_exactly(examples: int, batch_size: int, steps: int) -> None:
     """Epochs that were rounded up gave one step more."""

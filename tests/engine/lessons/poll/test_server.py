@@ -249,10 +249,9 @@ def test_refusals_are_logged_once_a_minute_without_the_address(caplog):
     refusals = server.Refusals(lambda: now[0])
     for second in (0, 1, 59, 60, 61):
         now[0] = 100.0 + second
-        refusals.count("requests")
+        refusals.count()
     assert [record.getMessage() for record in caplog.records] == [
-        "The class poll refused requests of one address: 1 refusals so far.",
-        "The class poll refused requests of one address: 4 refusals so far.",
+        f"The class poll refused requests or connections above its limits, so far {number}." for number in (1, 4)
     ]
 
 
