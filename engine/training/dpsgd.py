@@ -220,7 +220,8 @@ class DPSGD:
         measured = [self.clipped_sum(np.array([sentence])) for sentence in (groups[0] if groups else ())]
         alone = [gradient for gradient, _ in measured]
         norms = np.array([np.linalg.norm(gradient.astype(np.float64)) for gradient in alone])
-        planned = np.array([self._planned_norm(statistics.parts) for _, statistics in measured])
+        plan, layers = monitor.watch.plans[self.part], len(monitor.watch.layers)
+        planned = np.array([planned_norm(statistics.parts, plan, layers) for _, statistics in measured])
         left = total.astype(np.float64)
         for gradient in alone:
             left -= gradient
@@ -228,19 +229,6 @@ class DPSGD:
             left -= self.clipped_sum(group, cut=batches_of_few)[0]
         gap = float(np.linalg.norm(left))
         monitor.observe_sum(norms, gap, lambda: self._unsure(groups), planned)
-
-    def _planned_norm(self, parts: np.ndarray) -> float:
-        """Return the norm of a sentence's gradient after clipping by the plan.
-
-        Args:
-            parts: Its norms before clipping, in each part of the tagger, [P, 1]; empty if it was excluded.
-        """
-        plan = self.monitor.watch.plans[self.part] if self.monitor else self.plan
-        bound, norm = float(plan.clip_norm or 0.0), float(np.linalg.norm(parts))
-        if not plan.by_layer:
-            return min(bound, norm)
-        layers = max(1, int(np.count_nonzero(parts)), len(self.monitor.watch.layers) if self.monitor else 0)
-        return float(np.linalg.norm(np.minimum(parts, bound / math.sqrt(layers))))
 
     def _unsure(self, groups: list[np.ndarray]) -> float:
         """Return the change of the sum over these groups (L2) when each weight changes by its last digit.
@@ -292,6 +280,20 @@ class DPSGD:
             nonfinite=nonfinite,
             signal=signal,
         )
+
+
+def planned_norm(parts: np.ndarray, plan: PrivacyPlan, layers: int) -> float:
+    """Return the norm of a sentence's gradient after clipping by a plan.
+
+    Args:
+        parts: its norms before clipping, in each part of the tagger, [P, 1]; empty if it was excluded.
+        plan: the clipping.
+        layers: number of parts of the tagger with weights.
+    """
+    bound = math.inf if plan.clip_norm is None else plan.clip_norm
+    if plan.by_layer:
+        parts = np.minimum(parts, bound / math.sqrt(layers))
+    return min(bound, float(np.linalg.norm(parts)))
 
 
 def finite_gradient(

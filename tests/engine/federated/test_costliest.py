@@ -8,7 +8,15 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.config.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
-from engine.federated.accounting import event, max_cost_candidates, most_rounds, privacy_spent, training
+from engine.federated.accounting import (
+    adjacency,
+    event,
+    max_cost_candidates,
+    most_rounds,
+    privacy_spent,
+    training,
+    with_adjacency,
+)
 from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.privacy import accounting as central_accounting
 from engine.privacy import events
@@ -178,6 +186,32 @@ def test_event_is_that_of_the_worst_case_client() -> None:
     assert event(federation([PART]), 50, 0) == events.of(PART, 50)
     assert event(federation([PART, small]), 100, 0) == events.of(small, 50)
     assert event(federation([PART, small]), 0, 0) == events.none()
+    once, twice = (replace(PART, sampling="shuffle", examples=examples) for examples in (400, 200))
+    plan = federation([once, twice])
+    assert [part for part, _ in max_cost_candidates(plan, 100)] == [once, twice]
+    assert event(plan, 100, 0) == events.of(twice, 50) != events.of(once, 50)
+
+
+def test_adjacency_is_of_the_unit() -> None:
+    """Under client-level privacy, the loss of one sentence has an adjacency of its own."""
+    plan = replace(federation([PART], mechanism=LOCAL), moves_sentences=True)
+    assert adjacency(plan, "client") == LOCAL.neighbours
+    assert adjacency(plan, "sentence") == "zero out one" != LOCAL.neighbours
+
+
+@pytest.mark.parametrize(
+    ("split", "mechanism", "stated"), [(True, DP_SGD, True), (False, DP_SGD, False), (True, DP_FEDAVG, False)]
+)
+def test_split_of_the_corpus_is_assumed_for_sentences(split: bool, mechanism: MechanismKind, stated: bool) -> None:
+    """It is added where a loss has other assumptions without it, and removed where the program did not split."""
+    plan = replace(federation([PART], mechanism=mechanism), split=split)
+    loss = central_accounting.privacy_spent(PART, 50)
+    bare = replace(loss, assumptions=tuple(each for each in loss.assumptions if each != assumption_texts.SPLIT))
+    assert bare.assumptions
+    for privacy in (loss, bare):
+        expected = (*bare.assumptions, assumption_texts.SPLIT) if stated else bare.assumptions
+        assert with_adjacency(privacy, plan).assumptions == expected
+    assert with_adjacency(replace(loss, assumptions=()), plan).assumptions == ()
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffle"])

@@ -8,7 +8,7 @@ from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 
 from engine.errors import InvalidConfig
 from engine.privacy import pld, rdp_filter
-from engine.privacy.accounting import gaussian_epsilon
+from engine.privacy.accounting import gaussian_epsilon, smallest_delta
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import RdpFilter, filter_for, pld_composition
 
@@ -121,6 +121,14 @@ def test_composition_without_sampling_equals_gaussian() -> None:
     assert pld_composition(
         [(WHOLE, 1), (dataclasses.replace(WHOLE, noise_multiplier=0.0), 0)], DELTA
     ) == pld_composition([(WHOLE, 1)], DELTA)
+
+
+def test_composition_is_exact_down_to_the_smallest_delta() -> None:
+    """Below it, Rényi accounting of all runs together applies, which is looser."""
+    other, limit = plan_of(50, 50, 8.0, 3), smallest_delta(2 * 8 + 3)
+    exact = gaussian_epsilon(math.sqrt(2 * 8 / 20**2 + 3 / 8**2), limit)
+    assert exact <= pld_composition([(WHOLE, 2), (other, 1)], limit) <= 1.01 * exact
+    assert pld_composition([(WHOLE, 2), (other, 1)], math.nextafter(limit, 0)) > 1.03 * exact
 
 
 def test_no_training_is_zero_and_no_noise_is_infinite() -> None:

@@ -1,6 +1,7 @@
 """One training step compared with manual results: its draws, its gradients, and the input of the noise check."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder
 from engine.training.batches import Batch
-from engine.training.dpsgd import DPSGD, GradientSum, StepStatistics, finite_gradient, losses, predict
+from engine.training.dpsgd import DPSGD, GradientSum, StepStatistics, finite_gradient, losses, planned_norm, predict
 from engine.training.dropout import chances_of
 from engine.training.optimisers import Optimiser
 
@@ -87,6 +88,7 @@ class Shown(NoiseMonitor):
         self.samples: list[tuple[np.ndarray, int]] = []
         self.keys: list[bytes | None] = []
         self.sums: list[tuple[np.ndarray, float, float]] = []
+        self.planned: list[np.ndarray | None] = []
 
     def saw_noise(
         self, step: int, noise: np.ndarray, error: np.ndarray, directions: Any, key: bytes | None = None
@@ -102,6 +104,7 @@ class Shown(NoiseMonitor):
 
     def observe_sum(self, norms: np.ndarray, gap: float, unsure: Any, planned: np.ndarray | None = None) -> None:
         self.sums.append((norms.copy(), gap, unsure()))
+        self.planned.append(planned)
         super().observe_sum(norms, gap, unsure, planned)
 
 
@@ -272,6 +275,7 @@ def test_sum_is_recomputed_from_groups_and_single_sentences() -> None:
     groups = monitor.watch.groups(4, sentences)
     assert len(groups) >= 3
     np.testing.assert_allclose(norms, np.linalg.norm(clipped(groups[0]), axis=1), rtol=1e-5)
+    np.testing.assert_allclose(monitor.planned[-1], norms, rtol=1e-5)
     assert gap < 1e-4
     off = np.zeros(SIZE)
     off[7] = 3.0
@@ -287,6 +291,38 @@ def test_sums_are_recomputed_at_the_sampled_steps() -> None:
     for step in range(due[1] + 2):
         run.step(step)
         assert len(monitor.sums) == sum(each <= step for each in due)
+
+
+def test_sum_is_compared_with_the_plan_of_its_part_and_all_layers() -> None:
+    """C = 2 for three layers is 2 / √3 each; the sentences' gradients have norms in two of them."""
+    plan = plan_of(40, 38, by_layer=True)
+    layers = [(str(start), slice(start, start + 1000)) for start in (0, 1000, 2000)]
+    monitor = Shown([plan_of(40, 38), plan], SIZE, layers=layers, secrets=SECRETS)
+    run = learner(Gradients(RANDOM), plan, SIZE, monitor=monitor, part=1)
+    sentences, *_ = closely(run)
+    own = np.linalg.norm(RANDOM[monitor.watch.groups(4, sentences)[0]], axis=1)
+    expected = np.hypot(np.minimum(0.6 * own, 2 / math.sqrt(3)), np.minimum(0.8 * own, 2 / math.sqrt(3)))
+    np.testing.assert_allclose(monitor.planned[-1], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "by_layer", "layers", "expected"),
+    [
+        (2.0, False, 2, 2.0),
+        (10.0, False, 2, 5.0),
+        (None, False, 2, 5.0),
+        (None, True, 2, 5.0),
+        (4.5, True, 2, math.hypot(3, 4.5 / math.sqrt(2))),
+        (6.0, True, 3, math.hypot(3, 6 / math.sqrt(3))),
+        (10.0, True, 2, 5.0),
+    ],
+)
+def test_planned_norm_clips_whole_or_by_layer(
+    clip_norm: float | None, by_layer: bool, layers: int, expected: float
+) -> None:
+    plan = plan_of(40, 10, clip_norm=clip_norm, by_layer=by_layer, noise_multiplier=0.0)
+    assert planned_norm(np.array([[3.0], [4.0]]), plan, layers) == pytest.approx(expected)
+    assert planned_norm(np.zeros((0, 0)), plan, layers) == 0.0
 
 
 def test_empty_sum_is_recomputed(monkeypatch: Patch) -> None:
