@@ -59,8 +59,8 @@ def of_run(config: SimulationConfig, settings: Settings, expected: str | None = 
         expected: Checksum that the corpus must have, or None for any.
     """
     if config.platforms:
-        name, masked, whole = variant(config)
-        return JoinedCorpora(name, settings, expected, masked, whole)
+        name, masked, deduplicated = variant(config)
+        return JoinedCorpora(name, settings, expected, masked, deduplicated)
     return CorpusHandle(config.corpus, settings, expected)
 
 
@@ -68,9 +68,9 @@ def variant(config: SimulationConfig) -> tuple[str, float, bool]:
     """Return all that determines the training sentences of a configuration's corpora.
 
     Returns:
-        The corpus, the share of masked entities, and whether silos keep the sentences that other silos also have.
+        The corpus, the share of masked entities, and whether sentences are excluded that another silo has.
     """
-    return config.corpus, config.federation.masked, config.privacy.protects_clients
+    return config.corpus, config.federation.masked, not config.privacy.protects_clients
 
 
 def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set[str]:

@@ -1,8 +1,8 @@
 """The corpora of several clients as one: each keeps its own sentences, entity types and checksum.
 
 The name joins their names: ``"wnut17 + btc"``. Their training sentences are numbered consecutively, client by client.
-If several clients have the same sentence, only the first trains on it, or none if another client tests with it. With
-privacy of whole clients, each client trains on all its sentences.
+If several clients have the same sentence, only the first can train on it, or none if another client tests with it. With
+privacy of whole clients, no sentence is excluded.
 
 Entities that several clients have in common can be masked (FedNER, section 4.5). The paper masks a share of the
 overlapped entities in the training data and does not say how. This module replaces the words of each mention in the
@@ -49,8 +49,8 @@ class JoinedCorpora:
         settings: Folders in which corpora are searched.
         expected: Checksum of all corpora together, or None for any.
         masked: Share of the entities common to several clients that are masked in training.
-        whole: Whether each client trains on all its sentences, also on those that another client has. Then no client's
-            sentences change those of another, as privacy of whole clients requires.
+        deduplicated: Whether sentences are excluded that another client has. Otherwise no client's sentences change
+            those of another, as privacy of whole clients requires.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class JoinedCorpora:
         settings: Settings,
         expected: str | None = None,
         masked: float = 0.0,
-        whole: bool = False,
+        deduplicated: bool = True,
     ) -> None:
-        self.name, self.expected, self._is_whole = name, expected, whole
+        self.name, self.expected, self._deduplicated = name, expected, deduplicated
         self.artefacts: ArtifactStore = settings.artefacts
         names, shared = name.split(JOIN), self._shared() if expected else None
         checksums = shared if shared and len(shared) == len(names) else [None] * len(names)
-        self._whole = tuple(
+        self._unmasked = tuple(
             CorpusHandle(part, settings, checksum) for part, checksum in zip(names, checksums, strict=True)
         )
-        self.parts = self._whole
+        self.parts = self._unmasked
         if masked:
-            self.parts = tuple(MaskedHandle(part, self._whole, masked) for part in self._whole)
+            self.parts = tuple(MaskedHandle(part, self._unmasked, masked) for part in self._unmasked)
 
     @property
     def synthetic(self) -> bool:
@@ -80,7 +80,7 @@ class JoinedCorpora:
     @property
     def declared(self) -> bool:
         """Whether all parts' entity types are public or declared. Raises CorpusError."""
-        return all(part.declared for part in self._whole)
+        return all(part.declared for part in self._unmasked)
 
     @cached_property
     def checksum(self) -> str:
@@ -91,7 +91,7 @@ class JoinedCorpora:
                 problem of every part, so that users can fix all of them at once.
         """
         problems = []
-        for part in self._whole:
+        for part in self._unmasked:
             try:
                 _ = part.checksum
             except CorpusError as error:
@@ -100,8 +100,8 @@ class JoinedCorpora:
             raise CorpusError("; ".join(dict.fromkeys(problems)))
         held_once = self._checksum(str(_FORMAT))
         if self.expected == held_once:  # up to version 0.7.0, clients never kept what another client has
-            self._is_whole = False
-        checksum = self._checksum("all sentences") if self._is_whole else held_once
+            self._deduplicated = True
+        checksum = held_once if self._deduplicated else self._checksum("all sentences")
         if self.expected not in (None, checksum):
             raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
         return checksum
@@ -113,7 +113,7 @@ class JoinedCorpora:
     @property
     def split_by_position(self) -> bool:
         """Whether this program splits a part of it; see :attr:`CorpusHandle.split_by_position`."""
-        return any(part.split_by_position for part in self._whole)
+        return any(part.split_by_position for part in self._unmasked)
 
     @cached_property
     def train_sentences(self) -> int:
@@ -136,7 +136,7 @@ class JoinedCorpora:
             StoreError: If the cached indices cannot be read or written.
         """
         checksum = self.checksum  # states the problem of every part, and of an earlier version
-        if self._is_whole:
+        if not self._deduplicated:
             borders = np.cumsum([part.train_sentences for part in self.parts])
             return tuple(np.split(np.arange(borders[-1]), borders[:-1]))
         name = f"platforms/{checksum[:16]}-{_FORMAT}.npz"
@@ -147,7 +147,7 @@ class JoinedCorpora:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             pass  # damaged: computed again below
         first, indices = 0, []
-        for part, own in zip(self._whole, held_once([part.load() for part in self._whole]), strict=True):
+        for part, own in zip(self._unmasked, held_once([part.load() for part in self._unmasked]), strict=True):
             indices.append(first + own)
             first += part.train_sentences
         with self.artefacts.write(name, "The sentences shared by clients") as target:
@@ -199,7 +199,7 @@ class JoinedCorpora:
         name = self._list_name(self.checksum)
         if self.artefacts.elsewhere and self.artefacts.get(name) is None:
             with self.artefacts.write(name, "The list of the clients' corpora") as path:
-                path.write_text(json.dumps([part.checksum for part in self._whole]), encoding="utf-8")
+                path.write_text(json.dumps([part.checksum for part in self._unmasked]), encoding="utf-8")
 
     def _shared(self) -> list[str] | None:
         """Return the checksum of each part, as stored by the machine that requested the run."""
@@ -222,14 +222,14 @@ class MaskedHandle(CorpusHandle):
     The choice depends only on the entities' letters. A larger share therefore includes the entities of a smaller one.
 
     Args:
-        whole: The corpus without masking.
+        unmasked: The corpus without masking.
         every: The corpora of all clients.
         share: Share of the common entities to mask, 0 to 1.
     """
 
-    def __init__(self, whole: CorpusHandle, every: Sequence[CorpusHandle], share: float) -> None:
-        self.name, self.artefacts, self.expected = whole.name, whole.artefacts, None
-        self._whole, self._every, self._share = whole, every, share
+    def __init__(self, unmasked: CorpusHandle, every: Sequence[CorpusHandle], share: float) -> None:
+        self.name, self.artefacts, self.expected = unmasked.name, unmasked.artefacts, None
+        self._unmasked, self._every, self._share = unmasked, every, share
 
     @cached_property
     def checksum(self) -> str:
@@ -239,23 +239,23 @@ class MaskedHandle(CorpusHandle):
             CorpusError: If a corpus is not available.
         """
         others = sorted(handle.checksum for handle in self._every)
-        text = "\n".join([f"masked {_MASK_FORMAT}", f"{self._share:g}", self._whole.checksum, *others])
+        text = "\n".join([f"masked {_MASK_FORMAT}", f"{self._share:g}", self._unmasked.checksum, *others])
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def synthetic(self) -> bool:
         """Whether it is the embedded corpus."""
-        return self._whole.synthetic
+        return self._unmasked.synthetic
 
     @property
     def declared(self) -> bool:
         """Whether its entity types are public or declared. Raises CorpusError."""
-        return self._whole.declared
+        return self._unmasked.declared
 
     @cached_property
     def train_sentences(self) -> int:
         """Number of training sentences, the same as without masking."""
-        return self._whole.train_sentences
+        return self._unmasked.train_sentences
 
     def load(self) -> Corpus:
         """Return the corpus with its masked sentences.
@@ -264,14 +264,14 @@ class MaskedHandle(CorpusHandle):
             CorpusError: If a file is missing or malformed; names the file and the line.
         """
         chosen = chosen_names(known_twice([handle.load() for handle in self._every]), self._share)
-        corpus = self._whole.load()
+        corpus = self._unmasked.load()
         return replace(
             corpus, train=tuple(masked(sentence, chosen) for sentence in corpus.train), checksum=self.checksum
         )
 
     def share(self) -> None:
         """Store a copy without masking for other machines, which mask it themselves."""
-        self._whole.share()
+        self._unmasked.share()
 
 
 def known_twice(corpora: Sequence[Corpus]) -> set[str]:

@@ -158,7 +158,7 @@ def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     cluster = supervisor.ClusterFiles(app.settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     end_cluster(app.settings)
-    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+    wait_for(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family))
     assert app.queries.status(status.run_id).state == RunState.QUEUED
 
 
