@@ -11,6 +11,7 @@ depends on the sentence's tags, as real differences between clients would.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -223,11 +224,18 @@ def _draws(key: bytes, digests: np.ndarray) -> np.ndarray:
         key: Key of the draws, at most 64 bytes.
         digests: A digest of each sentence, uint64 [n].
     """
-    content = digests.astype("<u8").tobytes()
+    return _kept_draws(key, digests.astype("<u8").tobytes())
+
+
+@lru_cache(maxsize=8)
+def _kept_draws(key: bytes, digests: bytes) -> np.ndarray:
+    """Return :func:`_draws` of digests in bytes, read-only; kept, since many previews of one corpus need them."""
     drawn = b"".join(
-        hashlib.blake2b(content[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(content), 8)
+        hashlib.blake2b(digests[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(digests), 8)
     )
-    return (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+    values = (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+    values.flags.writeable = False
+    return values
 
 
 def _by_owner(owners: np.ndarray, clients: int) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import streamlit as st
 from engine.service import Overview
 from pages.compare import parallel
 from pages.shared import session, tables, titles
-from pages.shared.plotly_component import show
+from pages.shared.plotly_component import memoized_figure, show
 
 ROWS = 500
 """Maximum number of table rows, unless the user requests all."""
@@ -28,12 +28,9 @@ def choose(found: Sequence[Overview]) -> None:
     of_corpus = [overview for overview in found if corpus in (None, overview.run.config.corpus)]
     done, axes = parallel.finished(of_corpus), parallel.axes(of_corpus)
     number = st.session_state.get(_RESETS, 0)
-    marks = show(
-        parallel.picture(axes, key=f"parallel-{corpus}-{number}"),
-        key=f"parallel-{corpus}-{number}",
-        label="Configurations and results of all finished runs",
-        marked=True,
-    )
+    key, label = f"parallel-{corpus}-{number}", "Configurations and results of all finished runs"
+    figure = memoized_figure(parallel.picture, tuple(axes), key=key, label=label)
+    marks = show(figure, key=key, label=label, marked=True)
     selected = [done[index] for index in parallel.between(axes, marks)]
     st.caption(
         "Drag along an axis to select a range. The table shows the runs within all selected ranges. To clear a range, "

@@ -35,6 +35,10 @@ _COLUMNS = {
 }
 
 
+METRIC = "phases_metric"
+"""Key of the choice of a metric."""
+
+
 def existing_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """Return the existing runs of the variants by configuration, each looked up once."""
     configs = [config for variant in variants for config in with_seeds(variant.config, SEEDS)]
@@ -85,6 +89,7 @@ def phases(app: Application, corpus: str) -> None:
         default="entity",
         format_func=METRICS.__getitem__,
         required=True,
+        key=METRIC,
     )
     figure = _phases_chart(by_phase, corpus, metric)
     show(figure, key="phases", label="F1 after each phase, reported and measured")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from engine.config import SimulationConfig
 from engine.service import Overview
@@ -22,6 +23,7 @@ def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, dict[int
     return {config: dict(sorted(runs.items())) for config, runs in groups.items()}
 
 
+@lru_cache(maxsize=8192)
 def seedless(config: SimulationConfig) -> SimulationConfig:
     """Return the configuration with seed 0, which runs that differ only in their seed share."""
     return replace(config, seed=0)

@@ -30,8 +30,14 @@ def choose(app: Application, asked: str | None, usual: SimulationConfig, *, key:
     first = group_by_config.seedless(linked.config) if linked else group_by_config.seedless(usual)
     left, right = st.columns([4, 1])
     index = configs.index(first) if first in configs else 0
-    config = left.selectbox("Configuration", configs, index, format_func=titles.setting, key=f"one_setting{key}")
+    of_setting, of_seed = keys(key)
+    config = left.selectbox("Configuration", configs, index, format_func=titles.setting, key=of_setting)
     runs = groups[config]
     asked_first = [linked.config.seed] if linked and linked.run_id in runs.values() else []
     seeds = list(dict.fromkeys([*asked_first, *sorted(runs)]))
-    return app.queries.get(runs[right.selectbox("Seed", seeds, key=f"one_seed{key}")])
+    return app.queries.get(runs[right.selectbox("Seed", seeds, key=of_seed)])
+
+
+def keys(key: str = "") -> tuple[str, str]:
+    """Return the keys of both widgets of a choice with this suffix."""
+    return f"one_setting{key}", f"one_seed{key}"

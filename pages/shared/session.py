@@ -28,7 +28,7 @@ def application() -> Application:
         NotAllowed: The user has not signed in or has no role.
     """
     person = current_user()
-    return _server_application() if person is None else _user_application(person)
+    return server_application() if person is None else _user_application(person)
 
 
 def current_user() -> User | None:
@@ -44,7 +44,7 @@ def current_user() -> User | None:
 
 def user_of(user_claims: Mapping[str, Any]) -> User | None:
     """Return the user with these claims, as :func:`current_user`; for calls outside a script, which have no session."""
-    file = _server_application().settings.access
+    file = server_application().settings.access
     if file is None:
         return None
     access = roles.read(file)
@@ -96,7 +96,7 @@ def disabled_reason() -> str | None:
 
 
 @st.cache_resource(show_spinner=False)
-def _server_application() -> Application:
+def server_application() -> Application:
     """Return the application service of this server; slow imports run in the background of the first page."""
     file_access.protect_process()  # Streamlit may have been started by hand
     app = Application.from_environment()
@@ -107,7 +107,7 @@ def _server_application() -> Application:
 
 @st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={User: repr})
 def _user_application(person: User) -> Application:
-    return _server_application().for_user(person)
+    return server_application().for_user(person)
 
 
 def _warm_up_in_background(app: Application) -> None:

@@ -1,6 +1,7 @@
 """Titles that pages show instead of the raw names in the engine and the address bar. Does not use Streamlit."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from engine.config import JOIN, NOTHING, OWN, PARAMETERS, SYNTHETIC, PrivacyConfig, SimulationConfig
@@ -66,6 +67,7 @@ def model(config: SimulationConfig) -> str:
     return f"{TAGGERS.get(config.tagger.name, config.tagger.name)}, σ = {config.privacy.noise_multiplier:g}"
 
 
+@lru_cache(maxsize=8192)
 def setting(config: SimulationConfig, *, with_corpus: bool = True) -> str:
     """Return a configuration as text: model, noise, corpus, and all values but the seed that are not the default."""
     usual = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)).flat()

@@ -153,19 +153,18 @@ def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
     return figure
 
 
-def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: str) -> go.Figure:
+def growth(points: Sequence[tuple[float, float]], *, title: str, key: str) -> go.Figure:
     """Draw the time per token over a size, on a log axis; a level line means time proportional to tokens.
 
     Args:
-        rows: Measurements: the size, and ``us_per_token`` in microseconds.
-        along: Key of the size in a row.
+        points: Sizes and times per token, in microseconds.
         title: Title of the size.
         key: Charts with the same key keep zoom and selection.
     """
     figure = go.Figure(
         go.Scatter(
-            x=[row[along] for row in rows],
-            y=[row["us_per_token"] for row in rows],
+            x=[size for size, _ in points],
+            y=[time for _, time in points],
             mode="lines+markers",
             line={"color": palette.PRIVATE, "width": 3},
             marker={"size": 9},

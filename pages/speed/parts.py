@@ -1,6 +1,6 @@
 """Sections of the page Performance: from one measurement, its result, chart, numbers and origin."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ from engine import PRIVATE_VERSION
 from engine.experiments.papers import fedner_2020
 from engine.records import Measurement
 from pages.shared import address, messages, tables, titles
-from pages.shared.plotly_component import show
+from pages.shared.plotly_component import memoized_figure, show
 from pages.speed import chart as speed
 
 _SECURE_COLUMNS = {
@@ -24,6 +24,16 @@ _SECURE_COLUMNS = {
 """Headings of the columns of secure aggregation."""
 
 
+def _show_bars(bars: Sequence[speed.Bar], *, unit: str, key: str, label: str) -> None:
+    show(memoized_figure(speed.bars, tuple(bars), unit=unit, key=key, label=label), key=key, label=label)
+
+
+def _show_growth(values: Mapping[str, Any], size: str, *, title: str, label: str) -> None:
+    key = f"by_{size}"
+    points = tuple((row[size], row["us_per_token"]) for row in values[key])
+    show(memoized_figure(speed.growth, points, title=title, key=size, label=label), key=key, label=label)
+
+
 def step(result: Measurement) -> None:
     """Show the time of one training step, compared with other libraries."""
     answer = speed.step_answer(result.values, result.machine)
@@ -33,8 +43,7 @@ def step(result: Measurement) -> None:
         "and an LSTM with 100 units per direction. Each value is a median; all implementations were measured in turn "
         "in one run. Private: clipped per-sentence gradients with noise."
     )
-    picture = speed.bars(speed.step_bars(result.values), unit="milliseconds per step", key="step")
-    show(picture, key="step", label=answer)
+    _show_bars(speed.step_bars(result.values), unit="milliseconds per step", key="step", label=answer)
     number = st.column_config.NumberColumn
     with st.expander("Numbers"):
         columns = {
@@ -58,11 +67,8 @@ def whole_run(result: Measurement) -> None:
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         column.metric(_run_title(run), f"{run['seconds']:.0f} s")
     first = _run_title(values["runs"][0])
-    show(
-        speed.bars(speed.parts(values["parts_s"]), unit=f"seconds, {first}", key="parts"),
-        key="parts",
-        label="Seconds of a private run by activity",
-    )
+    activities = speed.parts(values["parts_s"])
+    _show_bars(activities, unit=f"seconds, {first}", key="parts", label="Seconds of a private run by activity")
     st.caption(
         f"One evaluation of {values['scored_sentences']:,} sentences takes {values['scoring_s']:.2f} s. Peak memory of "
         f"the process: {values['memory_mb']:,} MB. The benchmark computes one run at a time. A run in parallel "
@@ -84,19 +90,17 @@ def growth(result: Measurement) -> None:
     st.caption(f"Measured on {machine}.")
     left, right = st.columns(2)
     with left:
-        picture = speed.growth(values["by_batch"], "batch", title="sentences per batch", key="batch")
-        show(picture, key="by_batch", label="Microseconds per token by batch size")
+        _show_growth(values, "batch", title="sentences per batch", label="Microseconds per token by batch size")
     with right:
-        picture = speed.growth(values["by_length"], "length", title="tokens per sentence", key="length")
-        show(picture, key="by_length", label="Microseconds per token by sentence length")
+        _show_growth(values, "length", title="tokens per sentence", label="Microseconds per token by sentence length")
     level = (
         "If the line were level, the time of a step would be proportional to its number of tokens. An LSTM processes "
         "the sentences of a batch in parallel, so a few long sentences use the processor less well."
     )
     st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
     st.markdown("#### Breakdown of a step")
-    picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
-    show(picture, key="shares", label="Milliseconds of each part of a training step")
+    label = "Milliseconds of each part of a training step"
+    _show_bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares", label=label)
     origin(result)
 
 
@@ -105,11 +109,8 @@ def workers(result: Measurement) -> None:
     values = result.values
     st.markdown("#### Parallel runs")
     st.caption(f"Measured on {address.plain(result.machine)}.")
-    show(
-        speed.bars(speed.side_by_side(values), unit="seconds until all runs are finished", key="workers"),
-        key="workers",
-        label="Seconds until all runs are finished",
-    )
+    label = "Seconds until all runs are finished"
+    _show_bars(speed.side_by_side(values), unit="seconds until all runs are finished", key="workers", label=label)
     st.caption(
         f"Each bar is for {values['cores']} runs of {values['epochs']:g} epochs. In the dashboard, "
         "running runs share the cores equally. An idle worker process begins a queued run after "
@@ -139,8 +140,8 @@ def fedner_step(result: Measurement) -> None:
         f"non-private step takes {values['ours_ordinary_ms'] / values['keras_ms']:.2f} times as long as a step in "
         "Keras. TensorFlow Privacy needs more than 24 GB of memory for a step; Opacus has no CRF."
     )
-    picture = speed.bars(speed.step_bars(values), unit="milliseconds per step", key="fedner-step")
-    show(picture, key="fedner-step", label="Milliseconds of a training step of FedNER's model")
+    label = "Milliseconds of a training step of FedNER's model"
+    _show_bars(speed.step_bars(values), unit="milliseconds per step", key="fedner-step", label=label)
     origin(result)
 
 
@@ -162,8 +163,7 @@ def fedner_table(result: Measurement) -> None:
     bars = [
         speed.Bar(fedner_2020.title(method), seconds / values["seeds"]) for method, seconds in values["run_s"].items()
     ]
-    picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")
-    show(picture, key="fedner-table", label="Seconds per seed by method")
+    _show_bars(bars, unit="seconds per seed", key="fedner-table", label="Seconds per seed by method")
     origin(result)
 
 

@@ -13,7 +13,7 @@ from streamlit.watcher import polling_path_watcher
 
 from engine import launcher_pipe
 from engine.settings import REPOSITORY
-from pages.startup import metrics_endpoint
+from pages.startup import metrics_endpoint, warm_up
 from pages.startup.gate import Gate
 from pages.startup.origins import OwnOrigin
 from pages.startup.security_headers import Guard
@@ -36,3 +36,4 @@ app = st.App(
 )
 
 launcher_pipe.end_with_launcher()
+warm_up.start()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _FOLDED = ("expander", "expandable", "status", "popover")
-_TABS = {"medical": "medical_tab", "paper": "paper_table"}
+_TABS = {"diagnose": "question", "medical": "medical_tab", "paper": "paper_table"}
 """Keys of the tabs of pages that draw the open one only."""
 _TEXTS = ("markdown", "caption", "info", "warning", "error", "success")
 

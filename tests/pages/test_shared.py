@@ -427,8 +427,8 @@ class TestSpeed:
         assert speed.step_rows(self.STEP)[1]["÷ ours, private"] == 5.0
 
     def test_charts_have_their_values(self):
-        rows = [{"batch": 32, "us_per_token": 12.0}, {"batch": 4096, "us_per_token": 11.0}]
-        assert list(speed.growth(rows, "batch", title="sentences", key="k").data[0].y) == [12.0, 11.0]
+        points = [(32, 12.0), (4096, 11.0)]
+        assert list(speed.growth(points, title="sentences", key="k").data[0].y) == [12.0, 11.0]
         assert speed.bars(speed.step_bars(self.STEP), unit="ms", key="k").data[0].x[0] == 8.0
 
 

@@ -1,0 +1,42 @@
+"""Loads in the background of a new server what the first visitor of each page would have to wait for.
+
+Many users may arrive at once, for example a class. One interpreter serves them all, so everybody would wait while the
+modules of a page are imported for the first of them.
+"""
+
+import importlib
+import pkgutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pages
+from engine.errors import EpsilonError
+from pages.shared import session
+from pages.shared.script_scheduler import turn
+
+AFTER_SECONDS = 5.0
+"""Seconds after the start of the server until the warm-up begins, so that it does not delay the first page."""
+_SCRIPT = "page"
+"""Name of the module of each page that Streamlit runs as a script."""
+
+
+def start() -> None:
+    """Start the warm-up in a thread of its own."""
+    threading.Thread(target=_warm_up, daemon=True, name="warm-up").start()
+
+
+def _warm_up() -> None:
+    time.sleep(AFTER_SECONDS)
+    for step in steps():
+        with turn(poll=True), suppress(EpsilonError):  # users come first, and pages show errors of the store
+            step()
+
+
+def steps() -> Iterator[Callable[[], object]]:
+    """Yield the steps: read all published runs, and import all modules of each page."""
+    yield lambda: session.server_application().queries.overview()
+    for module in pkgutil.walk_packages(pages.__path__, f"{pages.__name__}."):
+        if module.name.rsplit(".", 1)[-1] != _SCRIPT and not module.name.startswith("pages.startup."):
+            yield lambda name=module.name: importlib.import_module(name)
