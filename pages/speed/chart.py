@@ -177,8 +177,8 @@ def growth(points: Sequence[tuple[float, float]], *, title: str, key: str) -> go
         xaxis={
             "title": {"text": f"{title} (log axis)"},
             "type": "log",
-            "tickvals": [row[along] for row in rows[::2]],
-            "ticktext": [f"{row[along]:,}" for row in rows[::2]],
+            "tickvals": [size for size, _ in points[::2]],
+            "ticktext": [f"{size:,}" for size, _ in points[::2]],
             "gridcolor": palette.GRID,
         },
         yaxis={"title": {"text": "µs per token"}, "rangemode": "tozero", "gridcolor": palette.GRID, "zeroline": False},

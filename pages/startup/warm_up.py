@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pages
 from engine.errors import EpsilonError
@@ -39,4 +40,4 @@ def steps() -> Iterator[Callable[[], object]]:
     yield lambda: session.server_application().queries.overview()
     for module in pkgutil.walk_packages(pages.__path__, f"{pages.__name__}."):
         if module.name.rsplit(".", 1)[-1] != _SCRIPT and not module.name.startswith("pages.startup."):
-            yield lambda name=module.name: importlib.import_module(name)
+            yield partial(importlib.import_module, module.name)
