@@ -28,6 +28,8 @@ FIRST_BAR = {
 }
 """The first bar of the chart, by its label."""
 SETTINGS, PRINTED = "Settings", "Correct a reported ε"
+USUAL = Training(examples=14_041, batch_size=256, epochs=10.0, noise_multiplier=1.0)
+"""The settings of a new page: CoNLL-2003 with the batch size and epochs of Jana and Biemann (2021)."""
 _NUMBERS = ("Sentences, n", "Batch size, B", "Epochs, E", "Noise multiplier σ", "Clients")
 
 
@@ -84,11 +86,13 @@ def subject(app: Application, asked: str | None) -> Subject:
         )
     first, second, third, fourth, fifth = st.columns(5)
     made = Training(
-        examples=first.number_input(_NUMBERS[0], 1, 10_000_000, 14_041, key="n", bind="query-params"),
-        batch_size=second.number_input(_NUMBERS[1], 1, 10_000_000, 256, key="batch", bind="query-params"),
-        epochs=third.number_input(_NUMBERS[2], 0.01, 10_000.0, 10.0, key="epochs", bind="query-params"),
-        noise_multiplier=fourth.number_input(_NUMBERS[3], 0.0, 1000.0, 1.0, key="sigma", bind="query-params"),
-        clients=fifth.number_input(_NUMBERS[4], 1, 10_000, 1, key="clients", bind="query-params"),
+        examples=first.number_input(_NUMBERS[0], 1, 10_000_000, USUAL.examples, key="n", bind="query-params"),
+        batch_size=second.number_input(_NUMBERS[1], 1, 10_000_000, USUAL.batch_size, key="batch", bind="query-params"),
+        epochs=third.number_input(_NUMBERS[2], 0.01, 10_000.0, USUAL.epochs, key="epochs", bind="query-params"),
+        noise_multiplier=fourth.number_input(
+            _NUMBERS[3], 0.0, 1000.0, USUAL.noise_multiplier, key="sigma", bind="query-params"
+        ),
+        clients=fifth.number_input(_NUMBERS[4], 1, 10_000, USUAL.clients, key="clients", bind="query-params"),
         shuffled=st.toggle("Shuffled batches (no amplification)", key="shuffled", bind="query-params"),
     )
     return Subject("these settings", made, made.printed, _first(made))

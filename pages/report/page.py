@@ -2,12 +2,9 @@
 
 import streamlit as st
 
-from engine.config import SimulationConfig
 from pages.report import render
+from pages.report.render import USUAL
 from pages.shared import run_picker, session
-
-USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-tddl"})
-"""The configuration that opens without a link to a run."""
 
 app = session.application()
 st.markdown("### Privacy guarantee of a run, its assumptions and its checks")

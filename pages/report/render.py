@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from engine.config import SimulationConfig
 from engine.records import Run
 from engine.reports.document import html_file
 from engine.reports.document.formats import FORMATS
@@ -12,6 +13,8 @@ from engine.reports.privacy_report import builder
 from engine.service import Application, report_evidence
 from pages.shared import downloads
 
+USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-tddl"})
+"""The configuration whose report opens without a link to a run."""
 _KEPT = "report"
 """Session-state key of the last document, so that a rerun of the page does not build it again."""
 

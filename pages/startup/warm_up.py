@@ -30,14 +30,24 @@ def start() -> None:
 
 def _warm_up() -> None:
     time.sleep(AFTER_SECONDS)
-    for step in steps():
-        with turn(poll=True), suppress(EpsilonError):  # users come first, and pages show errors of the store
-            step()
+    with suppress(EpsilonError):  # pages show errors of the store
+        for step in steps():
+            with turn(poll=True):  # users come first
+                step()
 
 
 def steps() -> Iterator[Callable[[], object]]:
-    """Yield the steps: read all published runs, and import all modules of each page."""
-    yield lambda: session.server_application().queries.overview()
+    """Yield the steps: read all published runs, import all modules, and compute what two pages first show."""
+    app = session.server_application()
+    yield app.queries.overview
     for module in pkgutil.walk_packages(pages.__path__, f"{pages.__name__}."):
         if module.name.rsplit(".", 1)[-1] != _SCRIPT and not module.name.startswith("pages.startup."):
             yield partial(importlib.import_module, module.name)
+    from engine.privacy import assumptions
+    from engine.service import report_evidence
+    from pages.assumptions import controls
+    from pages.report import render
+
+    yield partial(assumptions.rows, controls.USUAL)
+    if run := app.queries.find(render.USUAL):
+        yield partial(report_evidence.evidence, app, run.run_id)
