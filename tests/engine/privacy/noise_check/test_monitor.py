@@ -15,7 +15,8 @@ from engine.privacy import gaussian_sampler
 from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.noise_check import critical_values
 from engine.privacy.noise_check import monitor as noise_monitor
-from engine.privacy.noise_check.monitor import NoiseMonitor
+from engine.privacy.noise_check.hypothesis_tests import SLACK
+from engine.privacy.noise_check.monitor import NoiseMonitor, _fingerprint
 from engine.privacy.noise_check.replay import words_of
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
@@ -238,6 +239,18 @@ class TestDirections:
         assert check.state["touched"].tolist() == [0, -1]
         assert check.state["bad"][0] == 2
 
+    def test_state_of_equal_draws_is_kept_whole_or_not_at_all(self) -> None:
+        check, older = monitor(), monitor().state
+        for name in ("squares", "slacks", "visits", "bins", "tails", "bad"):
+            older[name].flat[0] = 5
+        check.state = {name: older[name] for name in ("squares", "slacks", "visits", "bins", "tails")}
+        assert check.state["squares"][0] == check.state["tails"][0] == 5
+        check = monitor()
+        check.state = older | {"bins": np.full((2, 9), 5), "unknown": np.ones(1)}
+        assert check.state.keys() == monitor().state.keys()
+        assert not any(check.state[name].any() for name in ("squares", "slacks", "visits", "bins", "tails"))
+        assert check.state["bad"][0] == 5
+
     def test_zero_vectors_have_no_direction(self) -> None:
         check = monitor()
         show_noise(check, 0, gaussian(0), np.zeros(SIZE), np.zeros(SIZE))
@@ -348,6 +361,47 @@ class TestKeys:
         self.show(other, 1, self.noise(0), 0)
         assert other.state["reused"].tolist() == [1, -1]
 
+    def test_first_reuse_of_a_key_is_stored(self) -> None:
+        """At step 0, and where another check used the key, which has no step."""
+        check = monitor()
+        self.show(check, 0, self.noise(0))
+        check.saw_sample(np.zeros(0, dtype=np.int64), key=self.KEYS[0])
+        self.show(check, 1, self.noise(0), 0)
+        assert check.state["reused"].tolist() == [0, 0]
+        one, other = monitor(), monitor()
+        other.others = [one]
+        self.show(one, 0, self.noise(5), 5)
+        for step, key in enumerate((0, 5, 0)):
+            self.show(other, step, self.noise(key), key)
+        assert other.state["reused"].tolist() == [1, -1]
+
+    def test_keys_are_stored_by_kind_up_to_the_planned_steps(self) -> None:
+        check = monitor(plan_of(steps=2))
+        for step in range(3):
+            check.saw_sample(np.zeros(0, dtype=np.int64), key=self.KEYS[step])
+        assert check.state["keys"].astype(bool).tolist() == [[False] * 2, [True] * 2]
+        assert check._keys.keys() == {_fingerprint(key) for key in self.KEYS[:3]}
+
+    def test_fingerprints_are_odd_and_have_64_bits(self) -> None:
+        prints = [_fingerprint(key) for key in self.KEYS]
+        assert all(mark % 2 for mark in prints)
+        assert 2**56 < max(prints) < 2**64
+
+    def test_noise_is_compared_with_the_sum_and_the_turn_of_its_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sums, turns = [], []
+
+        def record(noise: Any, error: Any, total: np.ndarray, *rest: Any) -> np.ndarray:
+            sums.append(total[0])
+            turns.append(rest[4])
+            return np.zeros(4)
+
+        monkeypatch.setattr(noise_monitor.replay, "compare_noise", record)
+        check = monitor()
+        for step in range(6):
+            places = np.zeros(len(check.watch.fixed) + check.watch.stretch(step).stop - check.watch.stretch(step).start)
+            check.saw_noise(step, places, places, [places + 1, places + 2], self.KEYS[step])
+        assert (sums, turns) == ([1] * 6, [0, 1, 2, 3, 0, 1])
+
     def test_restored_state_knows_its_keys(self) -> None:
         before, check = monitor(), monitor()
         for step in range(3):
@@ -396,6 +450,23 @@ class TestSampleDraws:
             check.saw_sample(sentences[sentences != first], key=key)
             assert check.state["misdrawn"].tolist() == [1, step, first, 0]
 
+    def test_first_wrong_sample_is_stored_and_all_are_counted(self) -> None:
+        check = monitor(self.PLAN)
+        sentences, key = self.draw(0)
+        assert sentences[0] < 256
+        check.saw_sample(sentences[1:], key=key)
+        sentences, key = self.draw(1)
+        check.saw_sample(np.union1d(sentences, np.setdiff1d(np.arange(3000), sentences)[:1]), key=key)
+        assert check.state["misdrawn"].tolist() == [2, 0, self.draw(0)[0][0], 0]
+
+    @pytest.mark.parametrize(("batch_size", "window"), [(128, 256), (129, 272), (136, 272), (137, 288)])
+    def test_window_has_twice_the_batch_in_whole_bytes(self, batch_size: int, window: int) -> None:
+        check = monitor(plan_of(3000, batch_size))
+        stream = Secrets.seeded(8, "samples").stream("sampling", step=0)
+        sentences = poisson_sample(stream, 3000, batch_size / 3000)
+        check.saw_sample(sentences, key=stream.key)
+        assert check.state["compared"][1] == len(np.union1d(sentences, np.arange(window)))
+
     def test_sentence_that_occurs_twice_is_found(self) -> None:
         check = monitor(self.PLAN)
         sentences, key = self.draw(0)
@@ -440,6 +511,22 @@ class TestSettings:
         check = monitor()
         check.saw_settings(4, replace(plan_of(), **change), self.TRAINING)
         assert check.state["changed"][0] == 4
+
+    def test_first_change_is_stored_and_the_usual_part_is_the_first(self) -> None:
+        check = monitor(plan_of(), plan_of(40))
+        check.saw_settings(0, plan_of(), self.TRAINING)
+        assert check.state["changed"][0] == -1
+        for step in (0, 3):
+            check.saw_settings(step, plan_of(40), self.TRAINING)
+            assert check.state["changed"][0] == 0
+
+    def test_first_wrong_contribution_is_stored(self) -> None:
+        check = monitor()
+        check.observe_sum(np.array([SLACK * CLIP_NORM]), 0.0, TestSums.unasked, np.zeros(1))
+        assert check.state["unplanned"].tolist() == [-1.0, 0.0]
+        for norms, planned in (([0.5, 0.0, 0.9], [0.5, 1.0, 1.2]), ([0.3], [0.7])):
+            check.observe_sum(np.array(norms), 0.0, TestSums.unasked, np.array(planned))
+            assert check.state["unplanned"].tolist() == [0.0, 1.0]
 
     def test_contribution_must_have_the_norm_of_the_planned_clipping(self) -> None:
         for norm, off in ((1.0, False), (1.0 + 1.9e-4, False), (0.999, True), (math.nan, True)):
