@@ -51,7 +51,7 @@ MODULES = {
         f"{_PRIVACY}/test_loss_pmf.py",
         f"{_PRIVACY}/assumptions/test_evaluation.py",
     ),
-    "engine/privacy/group_privacy.py": (f"{_PRIVACY}/test_mixtures.py",),
+    "engine/privacy/group_privacy.py": (f"{_PRIVACY}/test_mixtures.py", f"{_PRIVACY}/test_small_delta.py"),
     "engine/privacy/rdp_filter.py": (f"{_PRIVACY}/test_rdp_filter.py",),
     "engine/privacy/noise_check/schedule.py": (f"{_PRIVACY}/noise_check/test_schedule.py",),
     "engine/privacy/noise_check/monitor.py": (f"{_PRIVACY}/noise_check/test_monitor.py",),

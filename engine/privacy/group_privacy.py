@@ -157,24 +157,29 @@ def _mixture_rdp_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta
 def _mixture_divergences(probability: float, mu: float, size: int, orders: "NDArray[np.float64]") -> np.ndarray:
     """Return the Rényi divergences of one step for removing and for adding the group, by integration, [2, orders].
 
-    The moment of removing is E[e^αL], that of adding E[e^−(α−1)L], for the loss L of a point from N(0, 1). All
-    components of the mixture count. The order moves the mass by at most α times the slope of L: up to the largest
-    shift, and down to −(α − 1) times the mean shift.
+    The moment of removing is E[e^αL], that of adding E[e^−(α−1)L], for the loss L of a point from N(0, 1). The order
+    moves the mass by at most α times the slope of L: up to the largest shift, and down to −(α − 1) times the mean
+    shift. Components too rare for a floating-point number still count, since their moments can be large. By Minkowski's
+    inequality, the L^α norm of all is at most that of the others plus Σ w·e^((α−1)s²/2). Without them, the moment of
+    adding is only larger.
     """
     from scipy.special import logsumexp
     from scipy.stats import binom
 
     count = np.arange(size + 1)
-    weights = binom.pmf(count, size, probability)
+    weights, every = binom.pmf(count, size, probability), mu * count
     kept = weights > 0
-    weights, shifts = weights[kept], mu * count[kept]
+    rare = binom.logpmf(count[~kept], size, probability), every[~kept] ** 2 / 2
+    weights, shifts = weights[kept], every[kept]
     found = np.zeros((2, len(orders)))
     for number, order in enumerate(orders):
         low, high = -12.0 - (order - 1) * float(weights @ shifts), 12.0 + order * float(shifts[-1])
         points, step = np.linspace(low, high, max(400, math.ceil((high - low) * 8)), retstep=True)
         losses, _ = _loss(points, weights, shifts)
         density = -(points**2) / 2 + math.log(step / math.sqrt(2 * math.pi))
-        moments = (logsumexp(density + order * losses), logsumexp(density - (order - 1) * losses))
+        norm = logsumexp(density + order * losses) / order
+        norm = np.logaddexp(norm, logsumexp(rare[0] + (order - 1) * rare[1]) if rare[0].size else -math.inf)
+        moments = (order * norm, logsumexp(density - (order - 1) * losses))
         found[:, number] = np.maximum(0.0, moments) / (order - 1)
     return found
 

@@ -99,16 +99,68 @@ def test_group_epsilon_is_a_bound_at_any_delta() -> None:
     assert values[1] > accounting.epsilon(*parts[1])
 
 
-def test_mixture_divergences_equal_direct_sums() -> None:
-    q, mu, size, order = 0.07, 0.3, 3, 12.0
-    x = np.linspace(-15, 25, 300_000)
-    without = norm.pdf(x)
-    mixture = sum(binom.pmf(j, size, q) * norm.pdf(x, j * mu) for j in range(size + 1))
-    width = x[1] - x[0]
-    ratio = mixture / without
-    removing, adding = without @ ratio**order * width, without @ ratio ** (1 - order) * width
+@pytest.mark.parametrize(
+    ("q", "mu", "size", "order"),
+    [(0.07, 0.3, 3, 12.0), (0.3, 1.0, 2, 1.5), (0.5, 0.5, 5, 40.0), (1e-4, 0.05, 200, 2.0), (0.02, 0.1, 10, 256.0)],
+)
+def test_mixture_divergences_equal_direct_sums(q: float, mu: float, size: int, order: float) -> None:
+    with np.errstate(all="raise", under="ignore"):
+        found = group_privacy._mixture_divergences(q, mu, size, np.array([2.0, order]))[:, 1]
+    assert found == pytest.approx(direct_divergences(q, mu, size, order), rel=1e-9)
+
+
+@pytest.mark.parametrize(("q", "mu", "size", "order"), [(0.001, 0.2, 200, 4.0), (1e-6, 0.5, 60, 8.0)])
+def test_mixture_divergences_count_components_that_are_too_rare_for_a_number(
+    q: float, mu: float, size: int, order: float
+) -> None:
+    """All sentences of the group in one step: this decides the divergence, though its probability is 1e-360 or less."""
+    assert binom.pmf(size, size, q) == 0
     found = group_privacy._mixture_divergences(q, mu, size, np.array([order]))[:, 0]
-    assert found == pytest.approx(np.log([removing, adding]) / (order - 1), rel=1e-4)
+    exact = direct_divergences(q, mu, size, order)
+    assert exact[0] > 100
+    assert (found >= exact * (1 - 1e-9)).all()
+    assert found == pytest.approx(exact, rel=0.01)
+
+
+def direct_divergences(q: float, mu: float, size: int, order: float) -> np.ndarray:
+    """Return the Rényi divergences for removing and for adding ``size`` sentences, by sums of logarithms, [2]."""
+    x, width = np.linspace(-60, 60 + order * mu * size, 20_001, retstep=True)
+    count = np.arange(size + 1)[:, None]
+    loss = logsumexp(binom.logpmf(count, size, q) + x * count * mu - (count * mu) ** 2 / 2, axis=0)
+    density = norm.logpdf(x) + math.log(width)
+    moments = logsumexp(density + order * loss), logsumexp(density + (1 - order) * loss)
+    return np.array(moments) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [3.0, 256.0])
+def test_mixture_divergences_without_sampling_are_those_of_a_gaussian(order: float) -> None:
+    found = group_privacy._mixture_divergences(1.0, 4.0, 2, np.array([order]))[:, 0]
+    assert found == pytest.approx([order * 8.0**2 / 2] * 2, rel=1e-9)
+
+
+def test_mixture_divergences_are_not_negative() -> None:
+    """Where sentences are hardly ever sampled, rounding decides their sign."""
+    assert (group_privacy._mixture_divergences(1e-10, 0.3, 2, np.linspace(1.1, 20, 60)) >= 0).all()
+
+
+def test_group_of_one_has_the_usual_epsilon_by_orders_up_to_256(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels, asked, honest = ((0.01, 300), (0.004, 500)), [], group_privacy._mixture_divergences
+    monkeypatch.setattr(group_privacy, "_mixture_divergences", lambda *of: asked.append(of[-1]) or honest(*of))
+    found = group_privacy._mixture_rdp_epsilon(levels, 1 / 0.9, 1e-14, 1)
+    usual = accounting.composed_epsilon([(q, 0.9, steps) for q, steps in levels], 1e-14)
+    assert found == pytest.approx(usual, rel=1e-6)
+    expected = [order for order in dp_accounting.rdp.RdpAccountant().orders if order <= 256]
+    assert 256 in expected
+    for orders in asked:
+        assert orders.tolist() == expected
+
+
+def test_group_epsilon_is_exact_down_to_the_smallest_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_privacy, "_mixture_rdp_epsilon", lambda *of: math.nan)
+    of = group_privacy._mixture_epsilon.__wrapped__
+    least = accounting.smallest_delta(300)
+    assert of(((0.01, 300),), 1.0, least, 2) > 0
+    assert math.isnan(of(((0.01, 300),), 1.0, math.nextafter(least, 0), 2))
 
 
 def test_older_records_show_the_valid_epsilon_that_they_contain() -> None:
