@@ -45,6 +45,7 @@ MODULES = {
         f"{_PRIVACY}/test_accounting.py",
         f"{_PRIVACY}/assumptions/test_evaluation.py",
         f"{_FEDERATED}/test_costliest.py",
+        f"{_PRIVACY}/test_small_delta.py",
     ),
     "engine/privacy/pld.py": (
         f"{_PRIVACY}/test_pld.py",

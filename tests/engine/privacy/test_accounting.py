@@ -8,6 +8,7 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
+from engine.privacy import accounting
 from engine.privacy.accounting import (
     _upper_bound,
     epsilon,
@@ -112,6 +113,15 @@ def test_upper_bound_is_close_to_epsilon_and_never_below_it(examples: int, sigma
     exact = epsilon(plan, plan.steps)
     assert exact * (1 - 1e-9) <= _upper_bound(plan, plan.steps) <= 1.03 * exact
     assert _upper_bound(plan, 1) >= epsilon(plan, 1) * (1 - 1e-9)
+
+
+def test_candidates_allow_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan whose bound is 0.005 % below another ε may still have a larger ε; at 0.02 % it cannot."""
+    plans = [of_shard(examples, 1.0) for examples in (100, 101, 102)]
+    values = dict(zip(plans, (1.0, 0.99995, 0.9998), strict=True))
+    for name in ("_upper_bound", "epsilon"):
+        monkeypatch.setattr(accounting, name, lambda plan, steps: values[plan])
+    assert max_cost_candidates([(plan, 5) for plan in plans]) == [(plan, 5) for plan in plans[:2]]
 
 
 def test_upper_bound_at_a_tiny_delta_is_the_epsilon() -> None:

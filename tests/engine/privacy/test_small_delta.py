@@ -91,6 +91,22 @@ def test_events_and_compositions_have_the_same_bound() -> None:
     assert pld_composition([(small, 1)], 1e-14) == expected
 
 
+def test_smallest_delta_grows_with_the_steps_of_a_whole_event() -> None:
+    """Above 100,000 steps, at which rounding changes δ most."""
+    assert accounting.smallest_delta(100_000) == pytest.approx(1e-9)
+    assert accounting.smallest_delta(1_000_000) == pytest.approx(1e-8)
+    steps, q = 150_000, 0.001
+    many = plan(steps, 2.0, 10_000, 10, 2e-9)
+    once = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(2.0))
+    event = dp_accounting.SelfComposedDpEvent(once, steps)
+    exact = accounting.epsilon(many, steps)
+    assert accounting.event_epsilon(event, 2e-9) == pytest.approx(exact, rel=1e-3)
+    assert accounting.epsilon(many, steps, "rdp") > 1.01 * exact
+    assert accounting.event_epsilon(event, 1.4e-9) == accounting.epsilon(replace(many, delta=1.4e-9), steps, "rdp")
+    least = plan(*SETTINGS[0], accounting.smallest_delta(SETTINGS[0][0]))
+    assert accounting.privacy_spent(least, least.steps).accountant == "pld"
+
+
 def test_group_epsilon_is_a_bound_at_any_delta() -> None:
     parts = [(plan(*SETTINGS[0], delta), SETTINGS[0][0]) for delta in (1e-9, 1e-10, 1e-14)]
     values = [group_privacy.group_epsilon([part], 10) for part in parts]
