@@ -17,8 +17,9 @@ from engine.errors import EpsilonError
 from pages.shared import session
 from pages.shared.script_scheduler import turn
 
-AFTER_SECONDS = 5.0
-"""Seconds after the start of the server until the warm-up begins, so that it does not delay the first page."""
+AFTER_SECONDS = 20.0
+"""Seconds after the start of the server until the warm-up begins: it takes ten seconds of one core, and must not delay
+the first page."""
 _SCRIPT = "page"
 """Name of the module of each page that Streamlit runs as a script."""
 
