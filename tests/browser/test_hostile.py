@@ -1,9 +1,6 @@
 """Text from outside is displayed literally, whatever it contains: the browser's own view of the pages is compared."""
 
-import io
 import re
-import stat
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from pages.shared.charts import literal
 from tests.browser import hostile
 from tests.browser.conftest import serving
 from tests.browser.driving import answers, free_port, wait_for, wait_until_complete
+from tests.engine.corpus.test_offsets import archive
 
 pytestmark = pytest.mark.browser
 
@@ -171,27 +169,14 @@ def without_spaces(text: str | list[str]) -> str:
     return "".join("".join(text).replace("\u2060", "").split())
 
 
-def zipped(files: dict[str, bytes], link: str = "") -> bytes:
-    """Return a zip of files, and of a symbolic link to the system's list of users."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
-        for name, content in files.items():
-            made.writestr(name, content)
-        if link:
-            entry = zipfile.ZipInfo(link)
-            entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-            made.writestr(entry, "/etc/passwd")
-    return packed.getvalue()
-
-
 def hostile_files() -> dict[str, tuple[bytes, str]]:
     """Return files by name, each with a part of the sentence that refuses it."""
     columns = "".join(f"word{number} O\nName{number} B-PER\n\n" for number in range(60)).encode()
     return {
-        "bomb.zip": (zipped({"train.conll": bytes(2 * 10**8), "test.conll": columns}), "more than 50,000,000 bytes"),
-        "linked.zip": (zipped({"test.conll": columns}, "train.conll"), "has 'train.conll', expected plain files"),
+        "bomb.zip": (archive({"train.conll": bytes(2 * 10**8), "test.conll": columns}), "more than 50,000,000 bytes"),
+        "linked.zip": (archive({"test.conll": columns}, "train.conll"), "has 'train.conll', expected plain files"),
         "escaped.zip": (
-            zipped({"../../train.conll": columns, "/tmp/test.conll": columns}),
+            archive({"../../train.conll": columns, "/tmp/test.conll": columns}),
             "has '../../train.conll', expected plain files",
         ),
         "nul.conll": (columns + b"a\0b O\n", "binary byte 0x00"),
