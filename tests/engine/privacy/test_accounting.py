@@ -115,6 +115,12 @@ def test_upper_bound_is_close_to_epsilon_and_never_below_it(examples: int, sigma
     assert _upper_bound(plan, 1) >= epsilon(plan, 1) * (1 - 1e-9)
 
 
+def test_upper_bound_of_rare_samples_has_the_grid_of_epsilon() -> None:
+    """A step's loss, 1e-6, is as small as the finest cell."""
+    plan = plan_of(32_000_000, 1.0, 32)
+    assert _upper_bound(plan, 500) == epsilon(plan, 500)
+
+
 def test_candidates_allow_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan whose bound is 0.005 % below another ε may still have a larger ε; at 0.02 % it cannot."""
     plans = [of_shard(examples, 1.0) for examples in (100, 101, 102)]

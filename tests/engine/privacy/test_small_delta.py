@@ -103,8 +103,22 @@ def test_smallest_delta_grows_with_the_steps_of_a_whole_event() -> None:
     assert accounting.event_epsilon(event, 2e-9) == pytest.approx(exact, rel=1e-3)
     assert accounting.epsilon(many, steps, "rdp") > 1.01 * exact
     assert accounting.event_epsilon(event, 1.4e-9) == accounting.epsilon(replace(many, delta=1.4e-9), steps, "rdp")
+
+
+def test_the_smallest_delta_itself_has_an_exact_epsilon() -> None:
     least = plan(*SETTINGS[0], accounting.smallest_delta(SETTINGS[0][0]))
+    exact = tilted(least.sampling_probability, least.noise_multiplier, least.steps, least.delta)
+    once = dp_accounting.PoissonSampledDpEvent(least.sampling_probability, dp_accounting.GaussianDpEvent(1.0))
+    event = dp_accounting.SelfComposedDpEvent(once, least.steps)
     assert accounting.privacy_spent(least, least.steps).accountant == "pld"
+    assert accounting.event_epsilon(event, least.delta) == pytest.approx(exact, rel=1e-3)
+    assert accounting.epsilon(least, least.steps, "rdp") > 1.01 * exact
+
+
+def test_releases_without_sampling_have_a_bound_at_any_delta() -> None:
+    event = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(20.0), dp_accounting.GaussianDpEvent(8.0)])
+    exact = accounting.gaussian_epsilon(math.hypot(1 / 20, 1 / 8), 1e-14)
+    assert exact < accounting.event_epsilon(event, 1e-14) < 1.1 * exact
 
 
 def test_group_epsilon_is_a_bound_at_any_delta() -> None:
