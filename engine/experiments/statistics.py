@@ -47,8 +47,11 @@ def spread(values: Iterable[float]) -> Spread:
     """Return mean and standard deviation of at least one value. Raises StatisticsError without a value."""
     sample = list(values)
     mean = statistics.fmean(sample)
-    # ``statistics.stdev`` computes with fractions, tens of times slower, and a page has hundreds of spreads.
-    squares = math.fsum((value - mean) ** 2 for value in sample)
+    # ``statistics.stdev`` computes with fractions, tens of times slower, and a page has hundreds of spreads. Because of
+    # the differences from the first value, equal values have a standard deviation of exactly 0.
+    differences = [value - sample[0] for value in sample]
+    centre = statistics.fmean(differences)
+    squares = math.fsum((difference - centre) ** 2 for difference in differences)
     return Spread(mean, math.sqrt(squares / (len(sample) - 1)) if len(sample) > 1 else 0.0, len(sample))
 
 

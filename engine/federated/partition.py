@@ -95,7 +95,7 @@ def chosen_sentences(
     if digests is None:
         chosen = np.sort(seeds.stream("data fraction").permutation(every)[: round(fraction * every)])
     else:
-        chosen = np.flatnonzero(_draws(seeds.key("data fraction"), digests) < fraction)
+        chosen = np.flatnonzero(_kept_draws(seeds.key("data fraction"), digests.tobytes()) < fraction)
     if not len(chosen):
         raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
     return chosen
@@ -214,7 +214,7 @@ def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[
 
 def _drawn(layout: Layout, seeds: Seeds) -> np.ndarray:
     """Return a uniform draw for the client of each sentence, float64 [n] in [0, 1)."""
-    return _draws(seeds.key("partition"), layout.digests)
+    return _kept_draws(seeds.key("partition"), layout.digests.tobytes())
 
 
 def _draws(key: bytes, digests: np.ndarray) -> np.ndarray:
@@ -224,16 +224,22 @@ def _draws(key: bytes, digests: np.ndarray) -> np.ndarray:
         key: Key of the draws, at most 64 bytes.
         digests: A digest of each sentence, uint64 [n].
     """
-    return _kept_draws(key, digests.astype("<u8").tobytes())
+    content = digests.astype("<u8").tobytes()
+    drawn = b"".join(
+        hashlib.blake2b(content[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(content), 8)
+    )
+    return (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
 
 
 @lru_cache(maxsize=8)
 def _kept_draws(key: bytes, digests: bytes) -> np.ndarray:
-    """Return :func:`_draws` of digests in bytes, read-only; kept, since many previews of one corpus need them."""
-    drawn = b"".join(
-        hashlib.blake2b(digests[at : at + 8], key=key, digest_size=8).digest() for at in range(0, len(digests), 8)
-    )
-    values = (np.frombuffer(drawn, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+    """Return the draws for all sentences of a corpus, read-only; kept, since many previews of one corpus need them.
+
+    Args:
+        key: Key of the draws, at most 64 bytes.
+        digests: The digests, as bytes of uint64 [n].
+    """
+    values = _draws(key, np.frombuffer(digests, dtype=np.uint64))
     values.flags.writeable = False
     return values
 

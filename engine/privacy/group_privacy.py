@@ -43,6 +43,8 @@ _FINENESS = 0.02
 """Grid width divided by the standard deviation of one step's loss: raises ε by at most a few parts in 10,000."""
 _MOST_CELLS = 300_000
 """Most grid cells of one step; a wider range of losses takes a wider grid."""
+_MOST_TERMS = 1_000_000
+"""Most exponentials that are computed at once, for the memory."""
 _FINEST = 1e-6
 """Grid width times steps, below which a finer grid gains nothing."""
 _TAIL = 1e-4
@@ -148,37 +150,43 @@ def _mixture_rdp_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta
     from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 
     orders = np.array([order for order in RdpAccountant().orders if order <= 256], np.float64)
-    totals = np.zeros((2, len(orders)))
+    totals, tail = np.zeros((2, len(orders))), _TAIL * delta / sum(steps for _, steps in levels)
     for probability, steps in levels:
-        totals += steps * _mixture_divergences(probability, mu, size, orders)
-    return max(float(rdp_privacy_accountant.compute_epsilon(orders, total, delta)[0]) for total in totals)
+        totals += steps * _mixture_divergences(probability, mu, size, orders, tail)
+    left = (1 - _TAIL) * delta
+    return max(float(rdp_privacy_accountant.compute_epsilon(orders, total, left)[0]) for total in totals)
 
 
-def _mixture_divergences(probability: float, mu: float, size: int, orders: "NDArray[np.float64]") -> np.ndarray:
+def _mixture_divergences(
+    probability: float, mu: float, size: int, orders: "NDArray[np.float64]", tail: float
+) -> np.ndarray:
     """Return the Rényi divergences of one step for removing and for adding the group, by integration, [2, orders].
 
     The moment of removing is E[e^αL], that of adding E[e^−(α−1)L], for the loss L of a point from N(0, 1). The order
     moves the mass by at most α times the slope of L: up to the largest shift, and down to −(α − 1) times the mean
-    shift. Components too rare for a floating-point number still count, since their moments can be large. By Minkowski's
-    inequality, the L^α norm of all is at most that of the others plus Σ w·e^((α−1)s²/2). Without them, the moment of
-    adding is only larger.
+    shift.
+
+    Rare components, with a total weight of at most ``tail``, do not count, although they would decide the moments of a
+    large group. For removing, they are replaced by N(0, 1), which changes no probability by more than ``tail``. By
+    Minkowski's inequality this adds at most their weight to the L^α norm. For adding, the moment is only larger without
+    them.
     """
     from scipy.special import logsumexp
     from scipy.stats import binom
 
     count = np.arange(size + 1)
-    weights, every = binom.pmf(count, size, probability), mu * count
-    kept = weights > 0
-    rare = binom.logpmf(count[~kept], size, probability), every[~kept] ** 2 / 2
-    weights, shifts = weights[kept], every[kept]
+    weights = binom.pmf(count, size, probability)
+    kept = weights > tail / (size + 1)
+    rare, weights, shifts = float(weights[~kept].sum()), weights[kept], mu * count[kept]
     found = np.zeros((2, len(orders)))
     for number, order in enumerate(orders):
         low, high = -12.0 - (order - 1) * float(weights @ shifts), 12.0 + order * float(shifts[-1])
         points, step = np.linspace(low, high, max(400, math.ceil((high - low) * 8)), retstep=True)
-        losses, _ = _loss(points, weights, shifts)
+        parts = np.array_split(points, math.ceil(len(points) * len(weights) / _MOST_TERMS))
+        losses = np.concatenate([_loss(part, weights, shifts)[0] for part in parts])
         density = -(points**2) / 2 + math.log(step / math.sqrt(2 * math.pi))
         norm = logsumexp(density + order * losses) / order
-        norm = np.logaddexp(norm, logsumexp(rare[0] + (order - 1) * rare[1]) if rare[0].size else -math.inf)
+        norm = np.logaddexp(norm, math.log(rare)) if rare else norm
         moments = (order * norm, logsumexp(density - (order - 1) * losses))
         found[:, number] = np.maximum(0.0, moments) / (order - 1)
     return found

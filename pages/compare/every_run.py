@@ -7,7 +7,7 @@ import streamlit as st
 from engine.service import Overview
 from pages.compare import parallel
 from pages.shared import session, tables, titles
-from pages.shared.plotly_component import memoized_figure, show
+from pages.shared.plotly_component import show
 
 ROWS = 500
 """Maximum number of table rows, unless the user requests all."""
@@ -29,8 +29,7 @@ def choose(found: Sequence[Overview]) -> None:
     done, axes = parallel.finished(of_corpus), parallel.axes(of_corpus)
     number = st.session_state.get(_RESETS, 0)
     key, label = f"parallel-{corpus}-{number}", "Configurations and results of all finished runs"
-    figure = memoized_figure(parallel.picture, tuple(axes), key=key, label=label)
-    marks = show(figure, key=key, label=label, marked=True)
+    marks = show(parallel.picture(axes, key=key), key=key, label=label, marked=True)
     selected = [done[index] for index in parallel.between(axes, marks)]
     st.caption(
         "Drag along an axis to select a range. The table shows the runs within all selected ranges. To clear a range, "

@@ -97,7 +97,7 @@ def disabled_reason() -> str | None:
 
 @st.cache_resource(show_spinner=False)
 def server_application() -> Application:
-    """Return the application service of this server; slow imports run in the background of the first page."""
+    """Return the application service of this server; its first call loads the accountant in the background."""
     file_access.protect_process()  # Streamlit may have been started by hand
     app = Application.from_environment()
     file_access.correct(app.settings.home)

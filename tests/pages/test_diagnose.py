@@ -11,6 +11,7 @@ from engine.records import FederatedRound, Run
 from engine.service import Application
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
+from pages.diagnose import tabs
 from pages.diagnose.findings import Tried
 from pages.shared import titles
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
@@ -152,6 +153,23 @@ def test_published_runs_answer_both_questions(open_page, with_published):
     assert "F1 does not collapse here." in texts(test.markdown)
     (table,) = test.dataframe
     assert table.value["F1"].notna().sum() >= 6
+
+
+def test_choices_in_closed_tabs_are_kept(open_page, with_published):
+    test = open_page("diagnose", with_published)
+    open_tab(test, "question", "Phases under DP")
+    test.session_state[tabs.METRIC] = "published"
+    open_tab(test, "question", "Run details")
+    setting, seed = test.selectbox[1:]
+    seed.select(seed.options[-1]).run()
+    chosen = test.session_state["one_seed"]
+    assert str(chosen) == seed.options[-1] != seed.options[0]
+    open_tab(test, "question", "Phases under DP")
+    assert test.session_state[tabs.METRIC] == "published"
+    assert "The paper's scores" not in texts(test.caption)
+    open_tab(test, "question", "Run details")
+    assert test.session_state["one_seed"] == chosen
+    assert test.selectbox[1].value == setting.value
 
 
 def test_link_opens_its_run(open_page, with_published):

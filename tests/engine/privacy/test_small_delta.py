@@ -135,28 +135,43 @@ def test_group_epsilon_is_a_bound_at_any_delta() -> None:
 )
 def test_mixture_divergences_equal_direct_sums(q: float, mu: float, size: int, order: float) -> None:
     with np.errstate(all="raise", under="ignore"):
-        found = group_privacy._mixture_divergences(q, mu, size, np.array([2.0, order]))[:, 1]
-    assert found == pytest.approx(direct_divergences(q, mu, size, order), rel=1e-9)
+        found = group_privacy._mixture_divergences(q, mu, size, np.array([2.0, order]), 0.0)[:, 1]
+    weights = binom.pmf(np.arange(size + 1), size, q)
+    assert found == pytest.approx(direct_divergences(weights, mu, order), rel=1e-9)
 
 
-@pytest.mark.parametrize(("q", "mu", "size", "order"), [(0.001, 0.2, 200, 4.0), (1e-6, 0.5, 60, 8.0)])
-def test_mixture_divergences_count_components_that_are_too_rare_for_a_number(
-    q: float, mu: float, size: int, order: float
-) -> None:
-    """All sentences of the group in one step: this decides the divergence, though its probability is 1e-360 or less."""
-    assert binom.pmf(size, size, q) == 0
-    found = group_privacy._mixture_divergences(q, mu, size, np.array([order]))[:, 0]
-    exact = direct_divergences(q, mu, size, order)
-    assert exact[0] > 100
-    assert (found >= exact * (1 - 1e-9)).all()
-    assert found == pytest.approx(exact, rel=0.01)
+def test_rare_components_of_a_mixture_count_as_part_of_delta() -> None:
+    """Samples of more than 3 of 10 sentences are replaced by no sample; for adding, they are left out."""
+    q, mu, size, order, tail = 0.07, 0.3, 10, 12.0, 0.05
+    weights = binom.pmf(np.arange(size + 1), size, q)
+    kept = weights > tail / (size + 1)
+    assert kept.tolist() == [True] * 4 + [False] * 7
+    found = group_privacy._mixture_divergences(q, mu, size, np.array([order]), tail)[:, 0]
+    replaced, left_out = weights * kept, weights * kept
+    replaced[0] += weights[~kept].sum()
+    exact = [direct_divergences(each, mu, order)[way] for way, each in enumerate((replaced, left_out))]
+    assert exact[0] <= found[0] <= 1.02 * exact[0]
+    assert found[1] == pytest.approx(exact[1], rel=1e-9)
 
 
-def direct_divergences(q: float, mu: float, size: int, order: float) -> np.ndarray:
-    """Return the Rényi divergences for removing and for adding ``size`` sentences, by sums of logarithms, [2]."""
-    x, width = np.linspace(-60, 60 + order * mu * size, 20_001, retstep=True)
-    count = np.arange(size + 1)[:, None]
-    loss = logsumexp(binom.logpmf(count, size, q) + x * count * mu - (count * mu) ** 2 / 2, axis=0)
+def test_group_epsilon_of_many_rare_sentences_is_close_to_that_at_a_larger_delta() -> None:
+    """Otherwise a sample of all 1,000 sentences, with probability 1e-5000, would decide it."""
+    usual, small = (plan(20_000, 8.0, 1_000_000, 10, delta) for delta in (1e-9, 1e-10))
+    larger = group_privacy.group_epsilon([(usual, 20_000)], 1000)
+    assert larger < group_privacy.group_epsilon([(small, 20_000)], 1000) < 1.25 * larger
+
+
+def direct_divergences(weights: np.ndarray, mu: float, order: float) -> np.ndarray:
+    """Return the Rényi divergences for removing and for adding sentences, by sums of logarithms, [2].
+
+    Args:
+        weights: Probability of each number of sampled sentences.
+        mu: 1/σ.
+        order: α.
+    """
+    x, width = np.linspace(-60, 60 + order * mu * len(weights), 20_001, retstep=True)
+    count = np.flatnonzero(weights)[:, None]
+    loss = logsumexp(np.log(weights[count]) + x * count * mu - (count * mu) ** 2 / 2, axis=0)
     density = norm.logpdf(x) + math.log(width)
     moments = logsumexp(density + order * loss), logsumexp(density + (1 - order) * loss)
     return np.array(moments) / (order - 1)
@@ -164,25 +179,26 @@ def direct_divergences(q: float, mu: float, size: int, order: float) -> np.ndarr
 
 @pytest.mark.parametrize("order", [3.0, 256.0])
 def test_mixture_divergences_without_sampling_are_those_of_a_gaussian(order: float) -> None:
-    found = group_privacy._mixture_divergences(1.0, 4.0, 2, np.array([order]))[:, 0]
+    found = group_privacy._mixture_divergences(1.0, 4.0, 2, np.array([order]), 0.0)[:, 0]
     assert found == pytest.approx([order * 8.0**2 / 2] * 2, rel=1e-9)
 
 
 def test_mixture_divergences_are_not_negative() -> None:
     """Where sentences are hardly ever sampled, rounding decides their sign."""
-    assert (group_privacy._mixture_divergences(1e-10, 0.3, 2, np.linspace(1.1, 20, 60)) >= 0).all()
+    assert (group_privacy._mixture_divergences(1e-10, 0.3, 2, np.linspace(1.1, 20, 60), 0.0) >= 0).all()
 
 
 def test_group_of_one_has_the_usual_epsilon_by_orders_up_to_256(monkeypatch: pytest.MonkeyPatch) -> None:
     levels, asked, honest = ((0.01, 300), (0.004, 500)), [], group_privacy._mixture_divergences
-    monkeypatch.setattr(group_privacy, "_mixture_divergences", lambda *of: asked.append(of[-1]) or honest(*of))
+    monkeypatch.setattr(group_privacy, "_mixture_divergences", lambda *of: asked.append(of[3:]) or honest(*of))
     found = group_privacy._mixture_rdp_epsilon(levels, 1 / 0.9, 1e-14, 1)
-    usual = accounting.composed_epsilon([(q, 0.9, steps) for q, steps in levels], 1e-14)
-    assert found == pytest.approx(usual, rel=1e-6)
+    usual = accounting.composed_epsilon([(q, 0.9, steps) for q, steps in levels], (1 - 1e-4) * 1e-14)
+    assert found == pytest.approx(usual, rel=1e-8)
     expected = [order for order in dp_accounting.rdp.RdpAccountant().orders if order <= 256]
     assert 256 in expected
-    for orders in asked:
+    for orders, tail in asked:
         assert orders.tolist() == expected
+        assert tail == pytest.approx(1e-18 / 800)
 
 
 def test_group_epsilon_is_exact_down_to_the_smallest_delta(monkeypatch: pytest.MonkeyPatch) -> None:
