@@ -14,9 +14,12 @@ import psutil
 
 from engine.serve import SERVER
 from engine.settings import REPOSITORY
+from pages.startup.warm_up import AFTER_SECONDS
 from tests.browser.driving import answers, free_port
 
 _POLL_SECONDS = 0.05
+_IDLE_SECONDS, _IDLE_PERCENT = 3.0, 10.0
+"""An idle server uses less than this share of a core, in per cent, in this time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,12 @@ class Dashboard:
     server: psutil.Process
     log: Path
     start_seconds: float
+
+    def wait_until_idle(self) -> None:
+        """Wait until the server has loaded its pages in the background (:mod:`pages.startup.warm_up`)."""
+        time.sleep(max(0.0, self.server.create_time() + AFTER_SECONDS + _IDLE_SECONDS - time.time()))
+        while self.server.cpu_percent(_IDLE_SECONDS) > _IDLE_PERCENT:
+            pass
 
 
 @contextmanager

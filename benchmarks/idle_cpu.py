@@ -93,6 +93,7 @@ def main() -> None:
         with dashboard(home) as started:
             while not ClusterFiles(settings).ready.exists():
                 time.sleep(0.1)
+            started.wait_until_idle()
             roles = processes(started.launcher, started.server, settings)
             settle(roles)
             app = Application(settings)

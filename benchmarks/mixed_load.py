@@ -61,6 +61,7 @@ def measure(sessions: int, seconds: float, home: Path) -> tuple[dict[str, Any], 
     command = [sys.executable, "-m", "benchmarks.mixed_load_client"]
     with serving(home, sessions) as started:
         server = started.server
+        started.wait_until_idle()
         # One session first: what is loaded once, and kept for all, is not memory of a session.
         for number, duration in ((1, 30.0), (sessions, seconds)):
             before, processor, most = server.memory_info().rss, sum(server.cpu_times()[:2]), 0

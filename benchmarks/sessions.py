@@ -131,6 +131,7 @@ def serving(home: Path, settings: Settings) -> Iterator[Dashboard]:
         while not any(app.queries.rounds(status.run_id) for status in submitted):
             time.sleep(0.5)
         app.close()
+        started.wait_until_idle()
         yield started
 
 

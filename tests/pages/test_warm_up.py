@@ -42,7 +42,7 @@ def test_first_assumptions_and_report_need_no_further_accounting(app, open_page,
     report()
     before = evaluation._epsilon.cache_info().misses
     page = open_page("report", with_published)
-    assert page.query_params["run"] == [app.queries.find(USUAL).run_id]
+    assert page.query_params["run"] == app.queries.find(USUAL).run_id
     assert evaluation._epsilon.cache_info().misses == before
 
 
