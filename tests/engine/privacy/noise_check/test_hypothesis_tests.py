@@ -516,8 +516,9 @@ class TestSums:
 
     def test_contribution_of_another_length_than_planned_is_a_fault(self) -> None:
         watch, state = correct_run()
-        state["unplanned"][:] = 1.5, 1.75
-        check_fault(faults(watch, state), "A sentence ", " norm 1.5, ", " plan's clipping gives 1.75.")
+        for norm, said in ((1.5, "1.5"), (0.0, "0")):
+            state["unplanned"][:] = norm, 1.75
+            check_fault(faults(watch, state), "A sentence ", f" norm {said}, ", " plan's clipping gives 1.75.")
         state["sums"][0] = 2.5
         check_fault(faults(watch, state), " norm 2.5, ", "than the clip norm")
 
