@@ -198,7 +198,7 @@ def test_group_of_one_has_the_usual_epsilon_by_orders_up_to_256(monkeypatch: pyt
     assert 256 in expected
     for orders, tail in asked:
         assert orders.tolist() == expected
-        assert tail == pytest.approx(1e-18 / 800)
+        assert tail == pytest.approx(1e-18 / 800, rel=1e-9, abs=0)
 
 
 def test_group_epsilon_is_exact_down_to_the_smallest_delta(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -493,6 +493,8 @@ class TestSettings:
         assert faults(watch, state) == ()
         state["sizes"][1, 2] += 1
         check_fault(faults(watch, state), "Part 2 ", " 161 steps", " 160 ")
+        state["sizes"][0, 2] += 2  # only the first such part is named
+        check_fault(faults(watch, state), "Part 1 ", " 162 steps", " 160 ")
 
 
 class TestTouched:
