@@ -53,7 +53,8 @@ RANKS = (
         "pages.try_it",
         "pages.tuning",
     ),
-    ("app",),
+    ("pages.startup.warm_up",),  # it loads what any page first shows
+    ("app", "pages.startup.server"),
     ("engine.setup",),
     ("engine.serve",),
     ("federation",),
@@ -163,8 +164,12 @@ def test_chart_and_text_modules_do_not_import_streamlit():
 
 
 def pages_that_use(module: str) -> set[str]:
-    """Return the folders of pages, and the app, that use a module directly or through shared modules."""
-    users = {name for name, path in FILES.items() if module in imports(path) and name != module}
+    """Return the folders of pages, and the app, that use a module directly or through shared modules.
+
+    The warm-up of a new server does not count: it loads modules of any page.
+    """
+    others = {module, "pages.startup.warm_up"}
+    users = {name for name, path in FILES.items() if module in imports(path) and name not in others}
     found: set[str] = set()
     for user in users:
         found |= pages_that_use(user) if user.startswith("pages.shared.") else {".".join(user.split(".")[:2])}
