@@ -60,7 +60,7 @@ def dashboard(home: Path, port: int | None = None, variables: Mapping[str, str] 
         SystemExit: If it ends before it answers; with its output.
     """
     port = port or free_port()
-    address, log = f"http://localhost:{port}", home / "server.log"
+    address, log = f"http://localhost:{port}", home / f"server-{port}.log"
     environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true", **(variables or {})}
     environment.pop("EPSILON_STORE_URL", None)
     begun = time.monotonic()
