@@ -13,7 +13,7 @@ from collections import defaultdict
 
 import httpx
 
-from benchmarks.session_client import Session
+from benchmarks.session_client import Session, browser
 
 READS_SECONDS = 30.0
 """Mean seconds for which a session reads a page."""
@@ -32,7 +32,7 @@ async def sign_in(address: str, name: str, patience: float) -> httpx.Cookies:
     async with Session(address, patience=patience) as session:
         await session.press("Sign in")
         target, cookies = session.redirect, session.cookies
-    async with httpx.AsyncClient(base_url=address, cookies=cookies, timeout=patience) as client:
+    async with browser(address, patience, cookies) as client:
         asked = await client.get(target)  # leads to the page of the identity provider
         asked = await client.get(httpx.URL(asked.headers["location"]).copy_merge_params({"who": name}))
         await client.get(asked.headers["location"])
