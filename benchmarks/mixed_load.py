@@ -54,9 +54,8 @@ def serving(home: Path, sessions: int, servers: int = 1) -> Iterator[tuple[str, 
         ports = [port] if servers == 1 else [free_port() for _ in range(servers)]
         started = [stack.enter_context(dashboard(home, each, variables)) for each in ports]
         address = started[0].address
-        if servers > 1:
-            hosts = [each.address.removeprefix("http://") for each in started]
-            address = stack.enter_context(proxy(home, port, hosts))
+        if servers > 1:  # by address: a name may have two, and a session must stay with one server
+            address = stack.enter_context(proxy(home, port, [f"127.0.0.1:{each}" for each in ports]))
         yield address, started
 
 
