@@ -159,8 +159,10 @@ class RunStore:
             query = query.where(or_(runs.c.created < created, same_time))
         listed, problems = [], []
         with self.begin() as connection:
-            positions = row_mapping.places(connection)
-            for row in connection.execute(query).all():
+            rows = connection.execute(query).all()
+            queued = any(row.state == RunState.QUEUED for row in rows)
+            positions = row_mapping.places(connection) if queued else {}
+            for row in rows:
                 try:
                     listed.append(row_mapping.listed(row, positions.get(row.run_id)))
                 except StoreError as error:

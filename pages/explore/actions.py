@@ -100,7 +100,16 @@ def _budget_effect(app: Application, config: SimulationConfig) -> BudgetEffect:
 
 def _vary(app: Application, config: SimulationConfig) -> None:
     """Show the buttons that start runs with other seeds or noise multipliers, and that rerun this run."""
-    with st.popover("Vary seed or σ", type="tertiary", icon=":material/library_add:"):
+    popover = st.popover(
+        "Vary seed or σ",
+        type="tertiary",
+        icon=":material/library_add:",
+        key="vary",
+        on_change="rerun",  # the missing runs are looked up when the user opens it
+    )
+    if not popover.open:
+        return
+    with popover:
         st.markdown("Run several seeds to estimate the variance, or all noise multipliers for the whole curve.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -59,9 +60,11 @@ def utility_by_epsilon(
     """
     axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others, *pinned))])
     figure = go.Figure()
-    _tiers(figure, axis)
+    shapes, annotations = _tiers(axis)
     if not finish:
-        _goal(figure, axis, planned)
+        goal, text = _goal(axis, planned)
+        shapes.append(goal)
+        annotations.append(text)
     for metric in METRICS if others else ():
         figure.add_trace(_line(others, metric, axis, moving=False, name=f"{STYLES[metric].label}, finished"))
     for metric in METRICS if live else ():
@@ -83,6 +86,8 @@ def utility_by_epsilon(
             figure.add_trace(end)
     figure.update_layout(
         **plain_layout(key, height=400),
+        shapes=shapes,  # all at once: Plotly checks the whole layout at each addition
+        annotations=annotations,
         margin={"l": 48, "r": 8, "t": 52, "b": 44},
         hovermode="closest",
         legend={"orientation": "h", "y": -0.19, "x": 0, "entrywidth": 165},
@@ -150,43 +155,36 @@ def _hover(point: Point) -> str:
     return "<br>".join([f"<b>ε = {epsilon_text(point.epsilon)}</b>", scores, *point.note])
 
 
-def _goal(figure: go.Figure, axis: EpsilonAxis, planned: float) -> None:
-    """Mark the planned ε at the run's end."""
+def _goal(axis: EpsilonAxis, planned: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the line at the planned ε of the run's end, and its label."""
     x = axis.position(planned)
     line = {"color": palette.QUIET, "dash": "dot", "width": 1.5}
-    figure.add_shape(type="line", x0=x, x1=x, line=line, **WHOLE_HEIGHT)
     text = "no privacy: final ε = ∞" if math.isinf(planned) else f"final ε = {epsilon_text(planned)}"
     left = x > (axis.low + axis.high) / 2
-    anchor, shift = ("right", -6) if left else ("left", 6)
-    figure.add_annotation(x=x, y=0.95, text=text, showarrow=False, xanchor=anchor, xshift=shift, font={"size": 12})
+    beside = {"xanchor": "right", "xshift": -6} if left else {"xanchor": "left", "xshift": 6}
+    label = {"x": x, "y": 0.95, "text": text, "showarrow": False, "font": {"size": 12}, **beside}
+    return {"type": "line", "x0": x, "x1": x, "line": line, **WHOLE_HEIGHT}, label
 
 
-def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
-    """Draw bands behind the curves: how strong the privacy guarantee of an ε is."""
+def _tiers(axis: EpsilonAxis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return bands behind the curves and their labels: how strong the privacy guarantee of an ε is."""
     edges = (
         ("strong", axis.low - 0.04, 0.0),
         ("reasonable", 0.0, 1.0),
         ("weak", 1.0, axis.high),
         ("none", axis.infinity, axis.end),
     )
+    above = {"y": 1, "yref": "paper", "yshift": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}
+    bands, labels = [], []
     for name, start, end in edges:
         start = max(start, axis.low - 0.04)
         if end <= start:
             continue
         if name in palette.BAND:
-            band(figure, start, end, palette.BAND[name])
-        label = "no privacy" if name == "none" else name
+            bands.append(band(start, end, palette.BAND[name]))
         if end - start > 0.3:
-            figure.add_annotation(
-                x=(start + end) / 2,
-                y=1,
-                yref="paper",
-                yshift=1,
-                yanchor="bottom",
-                text=label,
-                showarrow=False,
-                font={"size": 12},
-            )
+            labels.append({"x": (start + end) / 2, "text": "no privacy" if name == "none" else name, **above})
+    return bands, labels
 
 
 def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:

@@ -21,11 +21,12 @@ from pages.explore import (
     pinned,
     platforms,
 )
-from pages.shared import address, script_scheduler
+from pages.shared import address, lazy_tabs, script_scheduler
 from pages.shared.plotly_component import memoized_figure
 from pages.shared.plotly_component import show as show_chart
 
 POLL_SECONDS = 1.0
+_TYPES, _NUMBERS, _DOWNLOAD, _CLIENTS = "By entity type", "Numbers", "Download and repeat", "Clients"
 
 
 def show(app: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
@@ -169,29 +170,33 @@ def _check(run: Run) -> None:
 def _details(
     app: Application, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
 ) -> None:
-    names = ["By entity type", "Numbers", "Download and repeat"]
-    types, table, download, *clients = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
     latest = run.records[-1] if run and run.records else None
-    with types:
-        if latest is None:
-            st.caption("F1 by entity type appears after the first evaluation.")
+    clients = () if config.federation.clients == 1 else (_CLIENTS,)
+    for tab in lazy_tabs.opened([_TYPES, _NUMBERS, _DOWNLOAD, *clients], key="details"):
+        if tab == _TYPES:
+            _types(latest, config, finished)
+        elif tab == _NUMBERS:
+            downloads.table(run, finished, seeds)
+        elif tab == _DOWNLOAD:
+            downloads.offer(run, config, seeds)
         else:
-            reference = curves.without_privacy(finished) if latest.final else None
-            scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
-            label, private = "F1 by entity type", config.privacy.private
-            figure = memoized_figure(
-                charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label
-            )
-            show_chart(figure, key="types", label=label)
-            part = "test" if latest.final else "validation"
-            st.caption(f"Entity-level (strict) F1 by type on the {part} set, with the number of entities in brackets.")
-    with table:
-        downloads.table(run, finished, seeds)
-    with download:
-        downloads.offer(run, config, seeds)
-    for tab in clients:
-        with tab:
             _clients(app, config, latest)
+
+
+def _types(latest: RoundRecord | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
+    """Show F1 of each entity type."""
+    if latest is None:
+        st.caption("F1 by entity type appears after the first evaluation.")
+        return
+    reference = curves.without_privacy(finished) if latest.final else None
+    scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
+    label, private = "F1 by entity type", config.privacy.private
+    figure = memoized_figure(
+        charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label
+    )
+    show_chart(figure, key="types", label=label)
+    part = "test" if latest.final else "validation"
+    st.caption(f"Entity-level (strict) F1 by type on the {part} set, with the number of entities in brackets.")
 
 
 def _clients(app: Application, config: SimulationConfig, latest: RoundRecord | None) -> None:

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import plotly.graph_objects as go
-
 from engine.visible_text import visible
 from pages.shared import palette
 
@@ -32,9 +30,10 @@ def plain_layout(key: str, *, height: int) -> dict[str, Any]:
     }
 
 
-def band(figure: go.Figure, start: float, end: float, colour: str) -> None:
-    """Colour the section of the horizontal axis from ``start`` to ``end``, behind all curves."""
-    figure.add_shape(type="rect", x0=start, x1=end, fillcolor=colour, line={"width": 0}, layer="below", **WHOLE_HEIGHT)
+def band(start: float, end: float, colour: str) -> dict[str, Any]:
+    """Return the shape that colours the section of the horizontal axis from ``start`` to ``end``, behind all curves."""
+    shape = {"type": "rect", "x0": start, "x1": end, "fillcolor": colour, "line": {"width": 0}, "layer": "below"}
+    return shape | WHOLE_HEIGHT
 
 
 def literal(text: str) -> str:

@@ -59,7 +59,7 @@ class EpsilonAxis:
 
     def shade(self, figure: go.Figure) -> None:
         """Shade the section of ∞ in the colour of runs without privacy."""
-        band(figure, self.infinity, self.end, palette.BAND["none"])
+        figure.add_shape(band(self.infinity, self.end, palette.BAND["none"]))
 
     def layout(self) -> dict[str, Any]:
         """Return Plotly's settings of a horizontal axis."""

@@ -23,7 +23,7 @@ elif not text.strip():
     st.caption("Type or paste a text above, or choose an example.")
 else:
     try:
-        answer = text_input.answer(app, text, tuple(offer.run.run_id for offer in offers))
+        answer = text_input.answer(app, text, offers)
     except EpsilonError as error:
         head.markdown("### The text could not be tagged")
         st.error(address.plain(str(error)), icon=":material/error:")

@@ -23,9 +23,9 @@ from engine.service.run_service import RunService
 from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
-from pages.shared import address, titles
+from pages.shared import address, submitting, titles
 from tests.engine.factories import SMALL, provenance, record
-from tests.pages.reading import figures
+from tests.pages.reading import figures, open_tab
 
 
 @pytest.fixture
@@ -38,6 +38,12 @@ def published_settings(trained_settings):
 def page(open_page, published_settings):
     """Return a function that opens the page with fields of the address."""
     return lambda settings=published_settings, **fields: open_page(settings=settings, **fields)
+
+
+def open_vary(test) -> None:
+    """Open the popover with buttons for several runs."""
+    test.session_state["vary"] = True
+    test.run()
 
 
 def texts(elements) -> str:
@@ -67,6 +73,7 @@ class TestOwnLanguageModel:
         test.selectbox(key="language_model").set_value(self.OWN).run()
         assert not test.exception
         assert test.query_params["language_model"] == self.OWN
+        open_tab(test, "details", "Download and repeat")
         assert f"--language-model {self.OWN}" in test.code[0].value
         test.selectbox(key="features").set_value("shapes").run()
         assert not test.error
@@ -134,6 +141,7 @@ def test_link_to_silos_shows_a_row_for_each(page, trained_settings, tmp_path):
     test = page(settings=trained_settings, **address.write(config))
     assert not test.exception
     assert "2 clients (silos), each with its own corpus and entity types" in texts(test.caption)
+    open_tab(test, "details", "Clients")
     (table,) = (frame.value for frame in test.dataframe if "Noise check" in frame.value.columns)
     assert table["Client"].tolist() == ["Letters and notes (synthetic)", "drugs"]
     assert table["Entity types"].tolist() == ["DATE, LOC, ORG, PER", "Drug"]
@@ -215,6 +223,7 @@ class TestMissingSiloCorpora:
         test = opened(config)
         assert not test.error
         result, notice = texts(test.markdown), texts(test.info)
+        open_tab(test, "details", "Numbers")
         assert "At ε = 1.5 (δ = 1e-5): recall 67 %" in result
         assert "Published: ε = **1.5**" in result
         assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in notice
@@ -222,6 +231,7 @@ class TestMissingSiloCorpora:
         assert "New runs need the corpora" in notice
         table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
         assert table["seconds"].tolist()[:3] == [each.seconds for each in run.records]
+        open_tab(test, "details", "Clients")
         for platform in config.platforms:
             assert any(titles.corpus(platform) in str(frame.value) for frame in test.dataframe)
         test.session_state["promise"] = True
@@ -280,6 +290,7 @@ class TestSeveralSeeds:
         monkeypatch.setattr("engine.cluster.supervisor.ensure_cluster", lambda *_: None)
         test = page(settings=trained_settings, **address.write(self.CONFIG))
         assert "Not run yet" in texts(test.markdown)
+        open_vary(test)
         test.button(key="seeds").click().run()
         return test, [dataclasses.replace(self.CONFIG, seed=seed) for seed in range(5)]
 
@@ -307,6 +318,7 @@ class TestSeveralSeeds:
         assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in text
         assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in text
         assert "ε is for one run" in text
+        open_tab(test, "details", "Numbers")
         (table,) = (frame.value for frame in test.dataframe if "seed" in frame.value.columns)
         assert table["f1"].tolist() == scores
         assert not test.exception
@@ -554,6 +566,7 @@ class TestNoiseSource:
         assert "A simulation" not in texts(test.markdown)
         assert "Not run yet" in texts(test.markdown)
         assert "operating system" in texts(test.markdown)
+        open_tab(test, "details", "Download and repeat")
         assert "--noise-source system" in test.code[0].value
         test.select_slider(key="noise_multiplier").set_value(2.0).run()
         assert test.query_params["noise_source"] == "system"
@@ -627,6 +640,7 @@ def test_published_run_can_be_rerun(page, monkeypatch):
         lambda self, configs, again, owner_pid, unprotected: submitted.append((configs, again)),
     )
     test = page(noise_multiplier="0")
+    open_vary(test)
     next(button for button in test.button if button.label == "Rerun this configuration (1 run)").click().run()
     ((configs, again),) = submitted
     assert again
@@ -635,8 +649,10 @@ def test_published_run_can_be_rerun(page, monkeypatch):
 
 def test_page_has_command_line_and_downloads(page):
     test = page()
+    open_tab(test, "details", "Download and repeat")
     assert "python -m engine train --corpus synthetic" in test.code[0].value
     assert "PNG, click the camera" in texts(test.caption)
+    open_tab(test, "details", "Numbers")
     assert len(test.dataframe) == 2
     assert len(test.dataframe[0].value) == 26
 
@@ -657,9 +673,21 @@ def test_failed_download_shows_an_error(page, monkeypatch):
 def test_clients_are_described_before_a_run(page):
     test = page(corpus="synthetic", clients=10, partition="label-skew")
     assert not test.exception
-    assert "Clients" in {tab.label for tab in test.tabs}
-    assert "10 clients with" in texts(test.caption)
     assert PrivacyConfig().kind.note in texts(test.main.markdown) + texts(test.caption)
+    open_tab(test, "details", "Clients")
+    assert "10 clients with" in texts(test.caption)
+    test.select_slider(key="clients").set_value(1).run()  # the open tab is gone
+    assert not test.exception
+    assert [tab.label for tab in test.tabs] == ["By entity type", "Numbers", "Download and repeat"]
+
+
+def test_only_the_open_part_of_the_results_is_computed(page, monkeypatch):
+    monkeypatch.setattr(PreviewService, "holdings", lambda *_: pytest.fail("its tab is closed"))
+    monkeypatch.setattr(submitting, "missing", lambda *_: pytest.fail("the popover is closed"))
+    test = page(clients="10")
+    assert [tab.label for tab in test.tabs][-1] == "Clients"
+    assert not test.code
+    assert "seeds" not in [button.key for button in test.button]
 
 
 class TestGroupPrivacy:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+import streamlit as st
 
 from engine.errors import TrainingFailed
 from engine.service import MOST_CHARACTERS, Application, TaggingResult
@@ -214,3 +215,54 @@ def test_own_model_is_labelled(page):
     offer = replace(Application.from_environment().tagging.available_models()[0], epsilon=None)
     assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)
+
+
+class TestSharedResults:
+    """Users who open the page share the results for an example, which does not depend on the user."""
+
+    @pytest.fixture
+    def app(self, with_published):
+        app = Application(with_published)
+        yield app
+        app.close()
+
+    @pytest.fixture(autouse=True)
+    def one_server(self, monkeypatch):
+        """Let all pages that a test opens be of one server."""
+        text_input._shared.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(st.cache_resource, "clear", lambda: None)
+            yield
+        text_input._shared.clear()
+
+    def test_next_user_need_not_wait_for_an_example(self, page, open_page, with_published, tagging_calls, monkeypatch):
+        monkeypatch.setattr(TaggingService, "tag", None)
+        assert panels_of(open_page("try_it", with_published)) == panels_of(page)
+        assert len(tagging_calls) == 1
+
+    def test_warm_up_tags_the_first_example(self, app, open_page, with_published, tagging_calls):
+        text_input.tag_first_example(app)
+        open_page("try_it", with_published)
+        assert [text for text, _ in tagging_calls] == [FIRST.text]
+
+    @pytest.mark.parametrize("text", ["Ann lives in Bonn.", FIRST.text + " "])
+    def test_texts_of_users_are_not_shared(self, app, tagging_calls, text):
+        offers = app.tagging.available_models()
+        for _ in range(2):
+            text_input._tagged(app, text, offers, lambda stage: None)
+        assert len(tagging_calls) == 2
+        assert not text_input._shared().results
+
+    def test_models_of_a_user_are_not_shared(self, app, tagging_calls):
+        first, *others = app.tagging.available_models()
+        for _ in range(2):
+            text_input._tagged(app, FIRST.text, [replace(first, epsilon=None), *others], lambda stage: None)
+        assert len(tagging_calls) == 2
+        assert not text_input._shared().results
+
+    def test_result_without_all_models_is_not_kept(self, app, monkeypatch):
+        results = iter([TaggingResult({}, {"run": "not installed"}), TaggingResult({"run": spaced(FIRST.text)})])
+        monkeypatch.setattr(TaggingService, "tag", lambda *_: next(results))
+        offers = app.tagging.available_models()
+        found = [text_input._tagged(app, FIRST.text, offers, lambda stage: None) for _ in range(3)]
+        assert [bool(each.missing) for each in found] == [True, False, False]
