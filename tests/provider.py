@@ -7,6 +7,7 @@ import base64
 import html
 import json
 import secrets
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -32,14 +33,17 @@ class Provider(ThreadingHTTPServer):
 
     Args:
         people: Claims about each user whom it can sign in, by name.
+        tls: Context with its certificate, or None for HTTP.
     """
 
     daemon_threads = True
 
-    def __init__(self, people: Mapping[str, dict[str, Any]] = PEOPLE) -> None:
+    def __init__(self, people: Mapping[str, dict[str, Any]] = PEOPLE, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.people = people
-        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.address = f"{'https' if tls else 'http'}://127.0.0.1:{self.server_port}"
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
         self.codes: dict[str, dict[str, Any]] = {}
         self.age = 0

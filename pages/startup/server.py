@@ -6,13 +6,15 @@ it too, but only during the first session.
 """
 
 import logging
+from contextlib import suppress
 
 import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.watcher import polling_path_watcher
 
 from engine import launcher_pipe
-from engine.settings import REPOSITORY
+from engine.errors import InvalidConfig
+from engine.settings import REPOSITORY, Settings
 from pages.startup import metrics_endpoint, warm_up
 from pages.startup.gate import Gate
 from pages.startup.origins import OwnOrigin
@@ -35,5 +37,11 @@ app = st.App(
     middleware=[Middleware(Guard), Middleware(OwnOrigin), Middleware(Gate)],
 )
 
+with suppress(InvalidConfig):  # each page shows the error
+    if Settings.from_environment().access:
+        # Imported here, because a server without sign-in does not need it.
+        from pages.startup import identity_provider
+
+        identity_provider.share_tls_context()
 launcher_pipe.end_with_launcher()
 warm_up.start()
