@@ -165,6 +165,10 @@ class CorpusService:
             found |= corpora.checksums_of(name, config, self._context.settings)
         return found | {asked[run.run_id] for run in on_it if run.run_id in asked}
 
+    def checksum(self, name: str) -> str:
+        """Return the checksum of a corpus in its current state, in hexadecimal. Raises CorpusError."""
+        return corpora.resolve(name, self._context.settings).checksum
+
     def train_sentences(self, name: str) -> int:
         """Return the number of training sentences of a corpus. Raises CorpusError."""
         return corpora.resolve(name, self._context.settings).train_sentences

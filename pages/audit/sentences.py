@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.errors import EpsilonError
+from engine.errors import CorpusError, EpsilonError
 from engine.records import MembershipAudit
 from engine.reports.csv_export import neutral
 from engine.service import Application
@@ -12,7 +12,8 @@ from pages.shared import address, tables
 def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
     """Show the most exposed sentences, without their text where the corpus is not available."""
     try:
-        texts = _texts(app, repr(app.user), corpus, tuple(number for number, _ in audit.at_risk))
+        checksum = app.corpora.checksum(corpus)
+        texts = _texts(app, corpus, checksum, tuple(number for number, _ in audit.at_risk))
     except EpsilonError as error:
         texts = {}
         st.caption(f"Text not available: {address.plain(str(error))}")
@@ -31,11 +32,20 @@ def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
     )
 
 
-@st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
-def _texts(_app: Application, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
-    """Return the text of training sentences by index.
+@st.cache_data(show_spinner="Reading the corpus …", max_entries=64)
+def _texts(_app: Application, _corpus: str, checksum: str, numbers: tuple[int, ...]) -> dict[int, str]:
+    """Return the text of training sentences by index; users of the same corpus share it.
 
-    ``person``, the user, is part of the cache key: a user must not see the cached corpus of another user.
+    Args:
+        _app: The application service of the user.
+        _corpus: Name of the corpus.
+        checksum: Its checksum. Only a user who may read the corpus gets it.
+        numbers: Indices of the sentences.
+
+    Raises:
+        CorpusError: The corpus is not available, or was changed since its checksum was computed.
     """
-    sentences = _app.corpora.training_sentences(corpus, numbers)
+    sentences = _app.corpora.training_sentences(_corpus, numbers)
+    if _app.corpora.checksum(_corpus) != checksum:  # an error is not cached
+        raise CorpusError(f"corpus={_corpus!r} was changed while it was read; open the page again.")
     return {number: " ".join(sentence.tokens) for number, sentence in sentences.items()}

@@ -113,8 +113,8 @@ READS = {
     | {"number_before", "require_owner", "shared", "subjects_since"},
     "audits": {"all", "seconds", "status"},
     "budgets": {"affordable_runs", "charge_requests", "check", "exists", "preview", "state", "unprotected_accesses"},
-    "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
-    | {"training_sentences", "vectors"},
+    "corpora": {"all", "checksum", "language_models", "overlap", "own", "shared_sentences", "statistics"}
+    | {"train_sentences", "training_sentences", "vectors"},
     "models": {"exists", "load", "sizes"},
     "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
     | {"scenario"},
@@ -237,6 +237,7 @@ ATTACKS: dict[str, list[Callable[[Application, Subjects], object]]] = {
         lambda app, of: app.budgets.unprotected_accesses(of.run, of.on_corpus, "x", unprotected=True)
     ],
     "corpora.all": [lambda app, of: app.corpora.all()],
+    "corpora.checksum": [lambda app, of: app.corpora.checksum(of.corpus)],
     "corpora.delete": [lambda app, of: app.corpora.delete(of.corpus)],
     "corpora.overlap": [lambda app, of: app.corpora.overlap(of.corpus)],
     "corpora.own": [lambda app, of: app.corpora.own()],
@@ -555,6 +556,8 @@ class TestCorpora:
             lambda: rudi.runs.submit(replace(SMALL, corpus=by_path)),
             lambda: rudi.previews.plan(config),
             lambda: rudi.queries.identity(config),
+            lambda: rudi.corpora.checksum(name),
+            lambda: rudi.corpora.checksum(by_path),
             lambda: rudi.corpora.train_sentences(name),
             lambda: rudi.corpora.train_sentences(by_path),
             lambda: rudi.corpora.train_sentences(joined),
