@@ -12,14 +12,14 @@ from pages.shared import address, tables
 def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
     """Show the most exposed sentences, without their text where the corpus is not available."""
     try:
-        checksum = app.corpora.checksum(corpus)
-        texts = _texts(app, corpus, checksum, tuple(number for number, _ in audit.at_risk))
+        with st.spinner("Reading the corpus …"):
+            found = texts(app, corpus, audit)
     except EpsilonError as error:
-        texts = {}
+        found = {}
         st.caption(f"Text not available: {address.plain(str(error))}")
     tables.show(
         [
-            {"sentence": number, "distance, sd": distance, "text": neutral(texts.get(number, ""))}
+            {"sentence": number, "distance, sd": distance, "text": neutral(found.get(number, ""))}
             for number, distance in audit.at_risk
         ],
         {
@@ -32,7 +32,12 @@ def at_risk(app: Application, corpus: str, audit: MembershipAudit) -> None:
     )
 
 
-@st.cache_data(show_spinner="Reading the corpus …", max_entries=64)
+def texts(app: Application, corpus: str, audit: MembershipAudit) -> dict[int, str]:
+    """Return the text of the most exposed sentences by index. Raises CorpusError."""
+    return _texts(app, corpus, app.corpora.checksum(corpus), tuple(number for number, _ in audit.at_risk))
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
 def _texts(_app: Application, _corpus: str, checksum: str, numbers: tuple[int, ...]) -> dict[int, str]:
     """Return the text of training sentences by index; users of the same corpus share it.
 

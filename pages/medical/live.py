@@ -1,7 +1,7 @@
 """Tab Live federation: federated training with chosen silos, split layer and privacy, compared with training alone."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import streamlit as st
 
@@ -71,6 +71,11 @@ def show(app: Application) -> None:
     script_scheduler.polling_fragment(_watch, POLL_SECONDS if _is_active(app, both) else None)(app, both)
 
 
+def first_silos(offered: Collection[str]) -> list[str]:
+    """Return those of the available corpora that the tab first shows as silos."""
+    return [name for name in fedner_2020.PLATFORMS if name in offered]
+
+
 @st.cache_data(show_spinner="Comparing the silos' sentences …", max_entries=64)
 def _in_common(_app: Application, name: str) -> tuple[int, int] | None:
     """Return the numbers of left-out and of all training sentences; None where the corpora cannot be read."""
@@ -85,7 +90,7 @@ def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig 
     platforms = left.multiselect(
         "Silos (corpora)",
         offered,
-        [name for name in fedner_2020.PLATFORMS if name in offered],
+        first_silos(offered),
         format_func=titles.corpus,
         help="Each silo (for example a hospital) has its own corpus with its own entity types.",
     )

@@ -6,11 +6,11 @@ modules of a page are imported for the first of them.
 
 import gc
 import importlib
+import logging
 import pkgutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 
 import pages
@@ -20,6 +20,7 @@ AFTER_SECONDS = 20.0
 not delay the first page."""
 _SCRIPT = "page"
 """Name of the module of each page that Streamlit runs as a script."""
+_LOG = logging.getLogger(__name__)
 
 
 def start() -> None:
@@ -35,15 +36,20 @@ def _warm_up() -> None:
     from pages.shared.script_scheduler import turn
 
     for step in steps():
-        with turn(poll=True), suppress(EpsilonError):  # users come first, and pages show errors of the store
-            step()
+        with turn(poll=True):  # users come first
+            try:
+                step()
+            except EpsilonError:
+                pass  # pages show it
+            except Exception:
+                _LOG.exception("A step of the warm-up failed; the page that needs it computes it at its first visit.")
     gc.collect()
     gc.freeze()  # objects loaded so far stay, so the garbage collector need not scan them
     memory.return_freed()
 
 
 def steps() -> Iterator[Callable[[], object]]:
-    """Yield the steps: read all published runs, import all modules, and compute what two pages first show."""
+    """Yield the steps: read all published runs, import all modules, and compute what some pages first show."""
     from pages.shared import session
 
     yield lambda: session.server_application().queries.overview()
@@ -52,6 +58,9 @@ def steps() -> Iterator[Callable[[], object]]:
             yield partial(importlib.import_module, module.name)
     yield _show_assumptions
     yield _show_report
+    yield _show_explore
+    yield _show_medical
+    yield _show_audit
 
 
 def _show_assumptions() -> None:
@@ -69,3 +78,34 @@ def _show_report() -> None:
     app = session.server_application()
     if run := app.queries.find(render.USUAL):
         report_evidence.evidence(app, run.run_id)
+
+
+def _show_explore() -> None:
+    from engine.config import SimulationConfig
+    from pages.shared import session
+
+    config, app = SimulationConfig(), session.server_application()
+    app.previews.preview(config)
+    app.previews.longest_document(config.corpus)
+
+
+def _show_medical() -> None:
+    from engine.config import JOIN
+    from engine.experiments.papers import fedner_2020
+    from pages.medical import live
+    from pages.shared import session
+
+    app = session.server_application()
+    silos = live.first_silos([info.name for info in app.corpora.all() if info.available])
+    if len(silos) > 1:
+        app.corpora.shared_sentences(JOIN.join(map(fedner_2020.corpus_of, silos)))
+
+
+def _show_audit() -> None:
+    from pages.audit import groups, sentences
+    from pages.shared import session
+
+    app = session.server_application()
+    for first in groups.groups(app.audits.all())[:1]:
+        if first.membership:
+            sentences.texts(app, first.config.corpus, first.membership)

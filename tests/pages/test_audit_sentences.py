@@ -1,5 +1,7 @@
 """The sentences most exposed to membership inference: read once for all users who may read the corpus."""
 
+from dataclasses import replace
+
 import pytest
 import streamlit as st
 
@@ -9,6 +11,7 @@ from engine.errors import CorpusError
 from engine.service import Application
 from engine.service.corpus_service import CorpusService
 from pages.audit import sentences
+from tests.engine.store.test_audits import MEMBERSHIP
 
 RITA, RUDI = (User(name=f"{name}@example.org", role=Role.RUNNER) for name in ("rita", "rudi"))
 
@@ -44,8 +47,7 @@ def reads(monkeypatch) -> list[str]:
 
 
 def texts(app: Application, corpus: str, user: User) -> dict[int, str]:
-    of_user = app.for_user(user)
-    return sentences._texts(of_user, corpus, of_user.corpora.checksum(corpus), (0, 2))
+    return sentences.texts(app.for_user(user), corpus, replace(MEMBERSHIP, at_risk=((0, 9.0), (2, 8.0))))
 
 
 def test_users_of_a_corpus_share_its_texts(app, corpus, reads):
