@@ -6,11 +6,14 @@ import streamlit as st
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
-from pages.shared import address, script_scheduler
+from pages.shared import address, script_scheduler, session
 from pages.startup import glossary_tooltips, old_links, setup_status, sign_in, theme
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
+
+WITHOUT_RUNS = {"Assumptions", "Glossary", "Learn", "Performance", "Privacy budget"}
+"""Titles of pages that do not wait for the published runs; a part of such a page may."""
 
 
 def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> st.Page:
@@ -66,6 +69,8 @@ with script_scheduler.turn(poll=False):
     setup_status.show()
     old_links.apply()
     try:
+        if page.title not in WITHOUT_RUNS and page not in GROUPS.get("Account", ()):
+            session.read_published()
         page.run()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")

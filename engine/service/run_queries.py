@@ -334,6 +334,11 @@ class RunQueries:
         """Return the published runs; outdated ones only without a run of the current engine."""
         return list(self.published_runs.runs)
 
+    @property
+    def has_read_published(self) -> bool:
+        """Whether this process has read the published runs."""
+        return published.has_read(self._context.settings.published, self._context.settings.home / published_index.NAME)
+
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
         done, _ = self._context.store.newest(1000, RunState.DONE)
         alike = [run for run in done if but_for_noise(run.config) == but_for_noise(config)]

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -178,9 +179,15 @@ def lately(folder: Path, index: Path) -> Published:
     if listing and now - listing.listed_at <= LIST_SECONDS and changed == listing.changed:
         listing = replace(listing, looked_at=now)
     else:
-        listing = _Listing(now, now, changed, read_all(folder, index))
+        with _reading:  # other threads find the files read
+            listing = _Listing(now, now, changed, read_all(folder, index))
     _listings[folder, index] = listing
     return listing.published
+
+
+def has_read(folder: Path, index: Path) -> bool:
+    """Return whether this process has read the runs in a folder; the first time takes seconds without an index."""
+    return (folder, index) in _listings
 
 
 @dataclass(frozen=True)
@@ -200,6 +207,7 @@ def _changed(folder: Path) -> int | None:
 
 
 _listings: dict[tuple[Path, Path], _Listing] = {}
+_reading = threading.Lock()
 _seen: dict[Path, dict[File, Run | str]] = {}
 """The run or error message of each file, by folder."""
 

@@ -18,7 +18,7 @@ from engine.privacy.assumptions import (
     samplings,
 )
 from engine.service import Application
-from pages.shared import titles
+from pages.shared import session, titles
 
 REPORTED, BY_RDP, GUARANTEED = "reported", "Rényi accounting", "guaranteed"
 FIRST_BAR = {
@@ -61,6 +61,7 @@ def subject(app: Application, asked: str | None) -> Subject:
         CorpusError: The corpus of the run is not available.
     """
     if asked:
+        session.read_published()
         config, training = app.queries.get(asked).config, app.previews.scenario(asked)
         seeded = config.privacy.noise_source == "seeded"
         return Subject(titles.setting(config), training, training.printed, _first(training), seeded)

@@ -105,6 +105,14 @@ def server_application() -> Application:
     return app
 
 
+def read_published() -> None:
+    """Read the published runs unless this server has read them, with a spinner: a new home has no index of them yet."""
+    queries = server_application().queries
+    if not queries.has_read_published:
+        with st.spinner("Reading the published runs …"):
+            queries.published()
+
+
 @st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={User: repr})
 def _user_application(person: User) -> Application:
     return server_application().for_user(person)

@@ -23,7 +23,7 @@ from engine.service.run_service import RunService
 from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
-from pages.shared import address, submitting, titles
+from pages.shared import address, session, submitting, titles
 from tests.engine.factories import SMALL, provenance, record
 from tests.pages.reading import figures, open_tab
 
@@ -270,6 +270,7 @@ class TestMissingSiloCorpora:
             spinners.append((text, st.empty()._root_container))
             yield
 
+        monkeypatch.setattr(session, "read_published", lambda: None)  # it has a spinner too
         monkeypatch.setattr(st, "spinner", spinner)
         opened(SimulationConfig(corpus="ade + psytar"))
         (main,) = (text for text, container in spinners if container == RootContainer.MAIN)

@@ -119,6 +119,7 @@ READS = {
     "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
     | {"scenario"},
     "queries": {"checksums", "corpus", "count", "find", "find_all", "forget", "get", "has_active", "identity"}
+    | {"has_read_published"}
     | {
         "measurements",
         "notes",
@@ -311,6 +312,7 @@ HARMLESS = {
     "corpora.vectors": "of the installation",
     "queries.count": "a number, of the visible runs",
     "queries.forget": "drops cached values",
+    "queries.has_read_published": "published",
     "queries.measurements": "published",
     "queries.published": "published",
     "queries.published_runs": "published",

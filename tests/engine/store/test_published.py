@@ -4,6 +4,9 @@ import dataclasses
 import json
 import math
 import shlex
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -276,3 +279,26 @@ def test_files_are_read_again_only_after_changes(tmp_path):
     assert second.runs[0] is run
     assert len(second.problems) == 1
     assert [each.outdated for each in second.today.runs] == [True]
+
+
+def test_threads_read_each_file_once(tmp_path, monkeypatch):
+    """Several sessions may arrive at a new server, and each would read all files."""
+    published.write(finished(), tmp_path)
+    monkeypatch.setattr(published, "_listings", {})
+    monkeypatch.setattr(published, "_seen", {})
+    published._read_files.cache_clear()
+    read, names, meet = published._read, [], threading.Barrier(2)
+
+    def slow(file):
+        names.append(file)
+        time.sleep(0.2)  # the other thread would read it too
+        return read(file)
+
+    def visit(_):
+        meet.wait(60)
+        return published.lately(tmp_path, tmp_path / "index.sqlite")
+
+    monkeypatch.setattr(published, "_read", slow)
+    with ThreadPoolExecutor(2) as both:
+        assert [len(found.runs) for found in both.map(visit, range(2))] == [1, 1]
+    assert len(names) == 1
