@@ -21,6 +21,7 @@ import tf_keras
 from engine import corpus
 from engine.config import ENCODERS, MINILM
 from engine.config.feature_registry import ALL_PARTS
+from engine.config.head_registry import HEAD
 from engine.embeddings import contamination, minilm
 from engine.embeddings.contextual import statistics, token_vectors
 from engine.embeddings.custom_model import find
@@ -190,7 +191,7 @@ def main() -> int:
     options, settings = parser.parse_args(), Settings.from_environment()
     wikigold = corpus.resolve("wikigold", settings).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
-    contamination.write_checksums(wikigold, [name for part in ALL_PARTS for name in part.fitted])
+    contamination.write_checksums(wikigold, [*(name for part in ALL_PARTS for name in part.fitted), HEAD])
     every = [sentence for split in (wikigold.train, wikigold.validation, wikigold.test) for sentence in split]
     if not options.checksums:
         summarise([sentence.tokens for sentence in every], settings)
