@@ -175,7 +175,7 @@ class Client:
         compile_parts(settings, lambda stage: None)
         public = CorpusHandle(self.config.corpus, settings)
         own = public if agreement.data is None else OwnSentences(str(agreement.data), settings)
-        overlap = contamination.overlap(own, self.config.features)
+        overlap = contamination.overlap(own, contamination.kind_of(self.config))
         arrays = embeddings.encode(own, self.config.embeddings, self.config.features, lambda share: None, None)
         if own is not public:
             tags = embeddings.encode(

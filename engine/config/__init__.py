@@ -121,7 +121,8 @@ def engine_version(config: SimulationConfig) -> str:
 def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
     """Return 64 hexadecimal digits that are equal exactly when configuration, corpus and engine version are.
 
-    Only differences from the defaults enter: a field that is added later changes no identity.
+    Only differences from the defaults enter: a field that is added later changes no identity. So does the checksum of
+    public weights from which the training starts.
 
     Args:
         config: The configuration.
@@ -129,7 +130,8 @@ def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None 
         version: Engine version, by default the current one.
     """
     chosen = _differences(config.to_dict(), SimulationConfig().to_dict())
-    text = "\n".join([canonical(chosen), corpus_checksum, version or engine_version(config)])
+    start = [config.public_head.checksum] if config.public_head else []
+    text = "\n".join([canonical(chosen), corpus_checksum, version or engine_version(config), *start])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from engine.config.encoder_registry import ENCODERS, MINILM
 from engine.config.feature_registry import FEATURE_SETS, FITTED_ON, SOURCES, FeatureSet
 from engine.config.federation import INDEPENDENT, NOTHING, FederationConfig
+from engine.config.head_registry import HEADS, PublicHead, head_of
 from engine.config.parameters import Parameter, check_fields, parameters_of
 from engine.config.privacy import PrivacyConfig
 from engine.config.tagger import TaggerConfig
@@ -140,6 +141,15 @@ class SimulationConfig:
                 f"language_model={self.language_model!r}, expected {MINILM!r} with features={self.features!r}: another "
                 f"model can only replace it with {' or '.join(replaceable)}"
             )
+        if self.tagger.pretrained and self.public_head is None:
+            known = ", or ".join(
+                f"features={head.features!r} with language_model={head.language_model!r} and window={head.window}"
+                for head in HEADS
+            )
+            raise InvalidConfig(
+                f"pretrained=True, expected False with features={self.features!r}, language_model="
+                f"{self.language_model!r} and window={self.tagger.window}: public weights exist only for {known}"
+            )
 
     def _check_platforms(self) -> None:
         federation = self.federation
@@ -198,6 +208,11 @@ class SimulationConfig:
     def feature_set(self) -> FeatureSet:
         """Properties of the features."""
         return FEATURE_SETS[self.features]
+
+    @property
+    def public_head(self) -> PublicHead | None:
+        """The public weights from which the training starts; None if it does not start from public weights."""
+        return head_of(self.features, self.language_model, self.tagger.window) if self.tagger.pretrained else None
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from engine.config.feature_registry import FITTED_ON
 from engine.config.parameters import Parameter, check_fields
 from engine.config.value_types import Choice, Integer, Number, Switch, Text
 from engine.errors import InvalidConfig
@@ -9,8 +10,8 @@ from engine.taggers.registry import KINDS
 
 _SCHEMES = {"bio2": "BIO2", "bioes": "BIOES"}
 SCHEMES = tuple(_SCHEMES)
-OF_KIND = ("window", "dropout")
-"""Fields that are 0 unless the kind of the tagger has them (:attr:`engine.taggers.base.TaggerKind.fields`)."""
+OF_KIND = ("window", "dropout", "pretrained")
+"""Fields that are 0 or False unless the kind of the tagger has them (:attr:`engine.taggers.base.TaggerKind.fields`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class TaggerConfig:
         well_formed: Whether decoding forbids ill-formed tag sequences.
         dropout: Probability that a value is dropped in training, for taggers with such layers (FedNER, section 4.1:
             0.2).
+        pretrained: Whether training starts from public weights (:mod:`engine.config.head_registry`), for a linear CRF.
     """
 
     name: str = field(
@@ -98,6 +100,20 @@ class TaggerConfig:
             unit="%",
         ).metadata,
     )
+    pretrained: bool = field(
+        default=False,
+        metadata=Parameter(
+            values=Switch(),
+            label="Pretrained weights",
+            option_help=f"Start a linear CRF from public weights, trained without noise on {FITTED_ON}.",
+            widget_help=f"The private training starts from public weights, trained on the labels of {FITTED_ON}. They "
+            "cost no privacy. They exist for *Linear, CRF* with the context window 1 and the tag scheme BIO2. The "
+            "features must be spelling, one language-model layer and the public NER tagger.",
+            heading="initial weights",
+            titles={True: f"weights pretrained on {FITTED_ON}", False: "weights not pretrained"},
+            self_explanatory=True,
+        ).metadata,
+    )
 
     def __post_init__(self) -> None:
         names = [name.strip() for name in self.scheme.split(",")] if isinstance(self.scheme, str) else [self.scheme]
@@ -114,6 +130,15 @@ class TaggerConfig:
             )
         if self.dropout and "dropout" not in KINDS[self.name].fields:
             raise InvalidConfig(f"dropout={self.dropout:g}, expected 0, since tagger={self.name!r} has none")
+        if self.pretrained and "pretrained" not in KINDS[self.name].fields:
+            having = " or ".join(repr(name) for name, kind in KINDS.items() if "pretrained" in kind.fields)
+            raise InvalidConfig(
+                f"pretrained=True, expected False with tagger={self.name!r}: public weights exist only for {having}"
+            )
+        if self.pretrained and set(self.schemes) != {"bio2"}:
+            raise InvalidConfig(
+                f"pretrained=True, expected False with scheme={self.scheme!r}: public weights exist only for 'bio2'"
+            )
 
     @property
     def schemes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Overlap between a corpus and the sentences that public parts of the features were fitted on.
+"""Overlap between a corpus and the sentences that public parts of the features, or initial weights, were fitted on.
 
 A public part may be learned from public text, but not from the sentences that ε protects. What it learned from such a
 sentence is in the features without noise, and a tagger tested on it has an advantage. The checksums of all fitted
@@ -13,14 +13,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from engine.config import FEATURE_SETS
+from engine.config import FEATURE_SETS, SimulationConfig
 from engine.config.feature_registry import FITTED_ON
+from engine.config.head_registry import HEAD, HEADS
 from engine.corpus import AnyCorpus
 from engine.corpus.deduplication import LEAST_WORDS, checksum, checksums, words
 from engine.corpus.handle import CorpusHandle
@@ -30,6 +31,9 @@ from engine.records import PrivacySpent
 
 CHECKSUMS = PUBLIC / "fitted-on.npz"
 _SPLITS = ("train", "validation", "test")
+_COUNTS = ("sentences", "shared", "short")
+_WITH_HEAD = f"+{HEAD}"
+"""End of the name of features with which a run also starts from public weights."""
 _FORMAT = 1
 """Version of the comparison; increase it when sentences are compared differently."""
 
@@ -42,11 +46,13 @@ class Overlap:
         sentences: All sentences.
         shared: Those among the fitted sentences, of at least ``LEAST_WORDS`` words.
         short: Shorter ones among them, which may coincide by accident and do not count.
+        with_head: Whether the initial weights of the run were fitted on these sentences too.
     """
 
     sentences: tuple[int, int, int] = (0, 0, 0)
     shared: tuple[int, int, int] = (0, 0, 0)
     short: tuple[int, int, int] = (0, 0, 0)
+    with_head: bool = False
 
     def share(self, split: str) -> float:
         """Return the shared fraction of a split, from 0 to 1; short sentences count if longer ones are shared too."""
@@ -64,7 +70,7 @@ class Overlap:
         """The consequence for ε, as a sentence."""
         return (
             f"{self._counted('train')} training sentences ({self.share('train'):.1%}) are among those of {FITTED_ON} "
-            "that these features were fitted on without noise: ε is ∞ with them, even if the run adds noise."
+            f"that {self._parts} were fitted on without noise: ε is ∞ with them, even if the run adds noise."
         )
 
     def optimism_bias(self, split: str = "test") -> str:
@@ -73,8 +79,12 @@ class Overlap:
             return ""
         return (
             f"{self._counted(split)} {split} sentences ({self.share(split):.1%}) are among those of {FITTED_ON} that "
-            "these features were fitted on: F1 is higher than on new sentences."
+            f"{self._parts} were fitted on: F1 is higher than on new sentences."
         )
+
+    @property
+    def _parts(self) -> str:
+        return "these features and initial weights" if self.with_head else "these features"
 
     def _counted(self, split: str) -> str:
         place = _SPLITS.index(split)
@@ -89,48 +99,71 @@ class Overlap:
 NONE = Overlap()
 
 
-def overlap(corpus: AnyCorpus, features: str) -> Overlap:
-    """Return the overlap of a corpus, or of all clients' corpora, with the fitted sentences of ``features``.
+def kind_of(config: SimulationConfig) -> str:
+    """Return the name of the public parts of a run: its features, and the public weights from which it starts."""
+    return f"{config.features}{_WITH_HEAD}" if config.tagger.pretrained else config.features
+
+
+def _fitted(kind: str) -> tuple[str, ...]:
+    """Return the names of all that was fitted on public sentences, of the parts that :func:`kind_of` names."""
+    features = FEATURE_SETS[kind.removesuffix(_WITH_HEAD)].fitted
+    return (*features, HEAD) if kind.endswith(_WITH_HEAD) else features
+
+
+def overlap(corpus: AnyCorpus, kind: str) -> Overlap:
+    """Return the overlap of a corpus, or of all clients' corpora, with the sentences that public parts were fitted on.
 
     It is computed once for each content and cached.
+
+    Args:
+        corpus: The corpus.
+        kind: The public parts: a feature set, or the name from :func:`kind_of`.
 
     Raises:
         CorpusError: If a corpus is not available.
         StoreError: If the cache cannot be read or written.
     """
-    if not FEATURE_SETS[features].fitted:
+    if not _fitted(kind):
         return NONE
-    each = [_of_one(part, features) for part in corpus.parts]
+    each = [_of_one(part, kind) for part in corpus.parts]
     sums = ([sum(column) for column in zip(*rows, strict=True)] for rows in zip(*map(_counts, each), strict=True))
-    return Overlap(*map(_three, sums))
+    return replace(_of_counts(sums), with_head=kind.endswith(_WITH_HEAD))
 
 
 def _counts(overlap: Overlap) -> tuple[tuple[int, int, int], ...]:
     return overlap.sentences, overlap.shared, overlap.short
 
 
-def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
+def _of_counts(counts: Iterable[Sequence[int]]) -> Overlap:
+    sentences, shared, short = map(_three, counts)
+    return Overlap(sentences, shared, short)
+
+
+def _of_one(corpus: CorpusHandle, kind: str) -> Overlap:
     name = f"overlaps/{corpus.checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
     path = corpus.artefacts.get(name)
     try:
         if path:
-            return _read(path)[features]
+            return _read(path)[kind]
     except (OSError, ValueError, KeyError, TypeError):
         _read.cache_clear()
     whole = corpus.load()
-    kinds = [kind for kind, entry in FEATURE_SETS.items() if entry.fitted]
-    overlaps = {kind: asdict(found) for kind, found in of_corpus(whole, kinds).items()}
+    kinds = [name for name, entry in FEATURE_SETS.items() if entry.fitted]
+    kinds += dict.fromkeys(f"{head.features}{_WITH_HEAD}" for head in HEADS)
+    overlaps = {
+        name: dict(zip(_COUNTS, _counts(found), strict=True)) for name, found in of_corpus(whole, kinds).items()
+    }
     with corpus.artefacts.write(name, "What the corpus shares") as made:
         made.write_text(json.dumps(overlaps), encoding="utf-8")
-    return _read(corpus.artefacts.local_path(name))[features]
+    return _read(corpus.artefacts.local_path(name))[kind]
 
 
 def of_corpus(whole: Corpus, kinds: Iterable[str]) -> dict[str, Overlap]:
-    """Compute the overlap of a loaded corpus with the fitted sentences of each of these features."""
+    """Compute the overlap of a loaded corpus with the fitted sentences of each of these kinds, see :func:`overlap`."""
     splits = [_with_checksums(getattr(whole, split)) for split in _SPLITS]
     overlaps = {}
     for kind in kinds:
-        fitted = {int(value) for part in FEATURE_SETS[kind].fitted for value in fitted_on(part)}
+        fitted = {int(value) for part in _fitted(kind) for value in fitted_on(part)}
         counted = [_counted(split, fitted) for split in splits]
         overlaps[kind] = Overlap(
             sentences=_three([len(split) for split in splits]),
@@ -178,9 +211,9 @@ def fitted_on(part: str) -> np.ndarray:
         return np.asarray(file[part])
 
 
-def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
-    """Return whether features were fitted on the corpus with this checksum, which need not be available."""
-    return bool(FEATURE_SETS[features].fitted) and corpus_checksum in _corpora()
+def rests_on_corpus(kind: str, corpus_checksum: str) -> bool:
+    """Return whether public parts were fitted on the corpus with this checksum, which need not be available."""
+    return bool(_fitted(kind)) and corpus_checksum in _corpora()
 
 
 @lru_cache(maxsize=1)
@@ -213,6 +246,5 @@ def _digest(path: Path) -> str:
 def _read(path: Path) -> dict[str, Overlap]:
     known = json.loads(path.read_text(encoding="utf-8"))
     return {
-        kind: Overlap(**{name: _three([int(number) for number in numbers]) for name, numbers in values.items()})
-        for kind, values in known.items()
+        kind: _of_counts([int(number) for number in values[name]] for name in _COUNTS) for kind, values in known.items()
     }

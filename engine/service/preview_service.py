@@ -15,6 +15,7 @@ from engine.service import run_preview
 from engine.service.context import ServiceContext
 from engine.service.run_preview import Holdings, Preview
 from engine.service.run_queries import RunQueries
+from engine.simulation.pretrained_head import require_common_types
 
 if TYPE_CHECKING:
     from engine.privacy.assumptions import Training
@@ -28,7 +29,10 @@ class PreviewService:
 
     def plan(self, config: SimulationConfig) -> FederatedPlan:
         """Return the plan of a run. Raises InvalidConfig, CorpusError, StoreError."""
-        return plan_of(config, self._queries.corpus(config))
+        corpus = self._queries.corpus(config)
+        if config.public_head:
+            require_common_types(config.public_head, {name for part in corpus.parts for name in part.layout.types})
+        return plan_of(config, corpus)
 
     def _published(self, config: SimulationConfig) -> Run | None:
         run = self._queries.find(config)

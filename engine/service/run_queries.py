@@ -12,7 +12,7 @@ from engine import corpus as corpora
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
 from engine.corpus.files import corpus_names
-from engine.embeddings.contamination import NONE, Overlap, apply_contamination, overlap
+from engine.embeddings.contamination import NONE, Overlap, apply_contamination, kind_of, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
 from engine.federated.plan import MASKED
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus, Study
@@ -73,7 +73,7 @@ class RunQueries:
         Nothing is known about a corpus that is not available.
         """
         try:
-            return overlap(self.corpus(config), config.features)
+            return overlap(self.corpus(config), kind_of(config))
         except CorpusError:
             return NONE
 
@@ -373,7 +373,7 @@ class RunQueries:
             why = f"{MASKED[0].upper()}{MASKED[1:]}: ε is ∞."
             nothing = PrivacySpent(epsilon=math.inf, delta=record.privacy.delta, assumptions=(why,))
             return replace(record, privacy=nothing)
-        of, judged = (config.corpus, config.features), {} if judged is None else judged
+        of, judged = (config.corpus, kind_of(config)), {} if judged is None else judged
         if of not in judged:
             judged[of] = self.overlap(config)
         privacy = apply_contamination(record.privacy, judged[of])

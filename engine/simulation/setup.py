@@ -9,6 +9,7 @@ from engine import corpus as corpora
 from engine import embeddings, setup_status
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.config.encoder_registry import MPNET
+from engine.config.head_registry import PublicHead
 from engine.corpus import AnyCorpus, CorpusHandle
 from engine.corpus.tag_schemes import from_bioes, tags_of
 from engine.embeddings import EncodedCorpus, contamination
@@ -23,6 +24,7 @@ from engine.records import EntityScores
 from engine.scoring import score
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
+from engine.simulation import pretrained_head
 from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 from engine.training import compile_cache
@@ -117,7 +119,7 @@ def prepare(
     wait_for_parts(config, settings, tell)
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.of_run(config, settings)
-    shared = [contamination.overlap(part, config.features) for part in corpus.parts]
+    shared = [contamination.overlap(part, contamination.kind_of(config)) for part in corpus.parts]
     model = embeddings.own_in_context(config.language_model, settings)
     encoded = [
         embeddings.encode(
@@ -135,7 +137,7 @@ def prepare(
     identity, version, seeds = run_id(config, corpus.checksum), engine_version(config), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
     sides = tuple(build_client_models(config, corpus.parts, shared, encoded, settings.backend))
-    weights = _first_weights(sides, seeds)
+    weights = _first_weights(sides, config.public_head, seeds)
     federation = GradientFederation if config.federation.schedule == "gradients" else Federation
     run = federation(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
     return Prepared(
@@ -229,18 +231,27 @@ def build_client_models(
         first += len(arrays.train)
 
 
-def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
+def _first_weights(sides: Sequence[ClientModel], head: PublicHead | None, seeds: Seeds) -> np.ndarray:
     """Return the initial weights: the shared layers as in a single tagger, then the private head of each client.
 
-    Weights with a common initialisation are drawn once as well.
+    Weights with a common initialisation are drawn once as well. Those of a public head are not drawn.
     """
-    taggers = [side.tagger for side in sides]
-    common = taggers[0].initial_weights(seeds.stream("initial weights"))[: taggers[0].shared.stop]
+    if head:
+        pretrained_head.require_common_types(
+            head, {tag.partition("-")[2] for side in sides for tag in side.encoded.tags if tag != "O"}
+        )
+
+    def first(side: ClientModel, streams: Seeds) -> np.ndarray:
+        if head:
+            return pretrained_head.initial_weights(side.tagger, side.encoded.tags, head)
+        return side.tagger.initial_weights(streams.stream("initial weights"))
+
+    common = first(sides[0], seeds)[: sides[0].tagger.shared.stop]
     private = [
-        tagger.initial_weights(seeds.of(platform=number).stream("initial weights"))[tagger.shared.stop :]
-        if tagger.size > tagger.shared.stop
+        first(side, seeds.of(platform=number))[side.tagger.shared.stop :]
+        if side.tagger.size > side.tagger.shared.stop
         else np.zeros(0, dtype=np.float32)
-        for number, tagger in enumerate(taggers)
+        for number, side in enumerate(sides)
     ]
     if sides[0].holding.initial_size:
         return np.concatenate([part for weights in private for part in (common, weights)])

@@ -21,13 +21,14 @@ def _build(sizes: Sizes, chain: bool) -> Tagger:
     return stack(sizes.dimensions, (*below, Dense(width, sizes.tags, zero=True)), head(chain, sizes.tags))
 
 
-def _kind(name: str, title: str, note: str, *, chain: bool) -> TaggerKind:
+def _kind(name: str, title: str, note: str, *more: str, chain: bool) -> TaggerKind:
+    """Return a kind with the fields ``more`` besides the window."""
     return TaggerKind(
         name=name,
         title=title,
         short=title,
         note=f"A linear classifier over each token's features, {note}",
-        fields=("window",),
+        fields=("window", *more),
         chain=chain,
         family="linear",
         paper=None,
@@ -37,5 +38,5 @@ def _kind(name: str, title: str, note: str, *, chain: bool) -> TaggerKind:
 
 KINDS = (
     _kind("linear-softmax", "Linear, softmax", "each token independently: few weights, little noise.", chain=False),
-    _kind("linear-crf", "Linear, CRF", "then a CRF scores a sentence's tags jointly.", chain=True),
+    _kind("linear-crf", "Linear, CRF", "then a CRF scores a sentence's tags jointly.", "pretrained", chain=True),
 )
