@@ -5,7 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import FEATURE_SETS, JOIN, MINILM, OF_KIND, SCHEMES, fields_of
+from engine.config import FEATURE_SETS, FLAT, JOIN, MINILM, OF_KIND, SCHEMES, fields_of
+from engine.config.head_registry import head_of
 from engine.errors import EpsilonError
 from engine.service import Application
 from engine.taggers import KINDS
@@ -23,7 +24,18 @@ def choose(app: Application, start: Mapping[str, Any]) -> None:
         vectors = {*app.corpora.vectors(), start["embeddings"], st.session_state.get("embeddings", start["embeddings"])}
         widgets.select(start, "embeddings", sorted(vectors))
         _language_model(app, start)
+        chosen = {name: st.session_state.get(name, start[name]) for name in FLAT}
+        widgets.show(start, "pretrained", disabled=not has_public_weights(chosen))
         widgets.show(start, "seed")
+
+
+def has_public_weights(values: Mapping[str, Any]) -> bool:
+    """Return whether a run with these values of a flat configuration can start from public weights."""
+    return (
+        "pretrained" in KINDS[values["tagger"]].fields
+        and values["scheme"] == "bio2"
+        and head_of(values["features"], values["language_model"], values["window"]) is not None
+    )
 
 
 def _language_model(app: Application, start: Mapping[str, Any]) -> None:
@@ -60,12 +72,12 @@ def _privacy(start: Mapping[str, Any]) -> None:
 
 
 def _tagger(start: Mapping[str, Any]) -> None:
-    """Show all fields but the kind of the tagger, which is one of the main choices."""
+    """Show all fields but the kind of the tagger, a main choice, and the initial weights, shown with the features."""
     of_kind = KINDS[st.session_state.tagger].fields
     for name in fields_of("tagger"):
         if name == "scheme":
             widgets.select(start, name, _schemes(start[name]), format_func=titles.scheme)
-        elif name != "tagger":
+        elif name not in ("tagger", "pretrained"):
             widgets.show(start, name, disabled=name in OF_KIND and name not in of_kind)
 
 

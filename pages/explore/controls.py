@@ -150,6 +150,8 @@ def _config() -> SimulationConfig:
     without_effect = {name for name in OF_KIND if name not in kind.fields}
     if not FEATURE_SETS[values["features"]].reads(values["language_model"]):
         without_effect.add("language_model")
+    if not advanced.has_public_weights(values):
+        without_effect.add("pretrained")
     if values["clip_norm"] is None:
         without_effect.add("clip_norm")
     return SimulationConfig.from_flat({name: values[name] for name in values if name not in without_effect})

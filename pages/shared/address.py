@@ -23,8 +23,9 @@ FIELDS = tuple(FLAT)
 _FIRST = ("noise_multiplier", "features", "tagger")
 """Fields that are read first, since others depend on them: a clip norm of none is valid only without noise, some
 taggers need certain features, and only some have dropout."""
-_LAST = "partition"
-"""Field that is read last, since it has no effect without clients, pieces or a share of the data."""
+_LAST = ("partition", "pretrained")
+"""Fields that are read last: a partition has no effect without clients, pieces or a share of the data, and public
+weights exist only for some inputs of a tagger."""
 _QUOTED = 40
 """Number of characters of an invalid value that a message quotes."""
 
@@ -94,7 +95,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
 
 def _order(name: str) -> tuple[int, str]:
     """Return the sort key of a field of a link."""
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST) + (name == _LAST), name
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST) + (name in _LAST), name
 
 
 def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:

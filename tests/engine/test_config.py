@@ -32,6 +32,7 @@ INVALID: list[tuple[type, str, list[Any]]] = [
     (TrainingConfig, "epochs", [0, -1, math.nan, math.inf]),
     (TaggerConfig, "hidden_size", [0, 100_000, 1.5]),
     (TaggerConfig, "well_formed", [None, 1, "yes"]),
+    (TaggerConfig, "pretrained", [None, 1, "yes"]),
     (TaggerConfig, "scheme", ["", None, 2, ["bio2"], "iob1", "BIOES", "bio2,", "bio2,iob1", "bio2;bioes"]),
     (TrainingConfig, "loss", ["", "max", None]),
     (SimulationConfig, "data_fraction", [0, 1.5, -1, math.nan, "1"]),

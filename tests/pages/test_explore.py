@@ -5,6 +5,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable
 from datetime import datetime
+from typing import ClassVar
 
 import pytest
 import streamlit as st
@@ -62,6 +63,37 @@ def published_run(published_index) -> Callable[[SimulationConfig], Run]:
         return run
 
     return find
+
+
+class TestPretrainedWeights:
+    INPUTS: ClassVar = {"tagger": "linear-crf", "features": "layer-names", "window": "1"}
+
+    def test_switch_is_in_the_link_and_in_the_command(self, page):
+        test = page(**self.INPUTS)
+        switch = test.toggle(key="pretrained")
+        assert not switch.disabled
+        assert "pretrained" not in test.query_params
+        switch.set_value(True).run()
+        assert not test.exception
+        assert test.query_params["pretrained"] == "yes"
+        assert "--pretrained" in test.code[0].value
+        assert page(**self.INPUTS, pretrained="yes").toggle(key="pretrained").value
+
+    @pytest.mark.parametrize(
+        ("key", "value"), [("tagger", "linear-softmax"), ("features", "names"), ("scheme", "bioes")]
+    )
+    def test_switch_has_no_effect_where_there_are_no_public_weights(self, page, key, value):
+        test = page(**self.INPUTS, pretrained="yes")
+        test.selectbox(key=key).set_value(value).run()
+        assert not test.error
+        assert test.toggle(key="pretrained").disabled
+        assert "pretrained" not in test.query_params
+
+    def test_corpus_without_a_known_type_shows_an_error(self, page, published_settings, data_dir):
+        settings = dataclasses.replace(published_settings, data_dir=data_dir)
+        test = page(settings, **self.INPUTS, pretrained="yes", corpus="ncbi_disease")
+        assert "the public weights only recognise LOC, MISC, ORG, PER" in texts(test.error)
+        assert not test.exception
 
 
 class TestOwnLanguageModel:

@@ -82,6 +82,14 @@ class TestAddress:
         config = SimulationConfig.from_flat({"rounds": 3, "schedule": "incremental", "partition": "independent"})
         assert address.read(address.write(config), CORPORA) == (config, [])
 
+    def test_public_weights_are_read_after_the_inputs_on_which_they_depend(self):
+        fields = {"tagger": "linear-crf", "features": "layer-names", "window": 1, "pretrained": True}
+        config = SimulationConfig.from_flat(fields | {"language_model": "all-mpnet-base-v2"})
+        assert address.read(address.write(config), CORPORA) == (config, [])
+        without, (problem,) = address.read({"tagger": "linear-crf", "pretrained": "yes"}, CORPORA)
+        assert not without.tagger.pretrained
+        assert "public weights exist only for" in problem
+
     def test_default_link_has_four_fields(self):
         assert address.write(SimulationConfig()) == {
             "tagger": "bilstm-tddl",

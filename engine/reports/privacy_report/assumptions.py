@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.config import has_own_corpus
+from engine.config.feature_registry import FITTED_ON
 from engine.records import NoiseCheck, assumption_texts
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
@@ -222,12 +223,16 @@ def _public(evidence: Evidence) -> Assumption:
         return Assumption(name, Held.NOT, " ".join(evidence.privacy.assumptions))
     types = "" if has_own_corpus(evidence.run.config.corpus) else "tag names, "
     why = f"Word vectors, {types}the number of sentences or clients, and all settings were fixed before training."
+    pretrained = evidence.run.config.tagger.pretrained
+    if pretrained:
+        why += f" The initial weights are public. They were trained without noise on {FITTED_ON}, with its labels."
     if not evidence.run.config.feature_set.fitted:
         return Assumption(name, Held.CLAIMED, why)
     if evidence.missing:
         return Assumption(name, Held.CLAIMED, f"{why} {evidence.missing}")
     overlap = (
-        "A comparison of checksums found no training sentence in the data on which this program fitted the features."
+        "A comparison of checksums found no training sentence in the data on which this program fitted the features"
+        f"{' and trained the initial weights' if pretrained else ''}."
     )
     unknown = "The pre-training data of the published language model are not known."
     return Assumption(name, Held.CLAIMED, f"{why} {overlap} {unknown}")

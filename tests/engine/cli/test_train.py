@@ -152,6 +152,7 @@ CONFIGS = [
             "together": 0.25,
         }
     ),
+    SimulationConfig.from_flat({"tagger": "linear-crf", "features": "layer-names", "window": 1, "pretrained": True}),
 ]
 
 

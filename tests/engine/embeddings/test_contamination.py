@@ -60,7 +60,7 @@ def test_all_sentences_of_wikigold_are_stored_as_fitted_on(data_dir):
     texts = [normalize("NFKC", "".join(tokens)).casefold() for tokens in sentences]
     plain = {"".join(filter(str.isalnum, text)) for text in texts} - {""}
     assert len(sentences) == 1_696
-    for part in ("projection", "adapter"):
+    for part in ("projection", "adapter", "statistics", "head"):
         assert contamination.fitted_on(part).tolist() == sorted(map(sha256_prefix, plain))
         assert contamination.fitted_on(part).dtype == np.uint64
 

@@ -29,6 +29,7 @@ def test_corpus_title(name, title):
         ("batch_size", 1024, "batch size 1024"),
         ("well_formed", True, "constrained decoding"),
         ("well_formed", False, "unconstrained decoding"),
+        ("pretrained", True, "weights pretrained on Wikigold"),
     ],
 )
 def test_field_text(name, value, text):

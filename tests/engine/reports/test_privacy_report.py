@@ -321,6 +321,17 @@ class TestVerdicts:
         assert "utility" in checked.question
         assert "no noise was added" in text_of(builder.of_run(evidence))
 
+    def test_public_initial_weights_are_named_with_their_source(self, evidence_of):
+        evidence = released(evidence_of(PRIVATE))
+        tagger = replace(evidence.run.config.tagger, name="linear-crf", window=1, pretrained=True)
+        config = replace(evidence.run.config, tagger=tagger, features="layer-names")
+        changed = replace(evidence, run=replace(evidence.run, config=config))
+        (row,) = (each for each in assumptions.rows(changed) if each.name.startswith("All inputs"))
+        assert row.held is Held.CLAIMED
+        assert "The initial weights are public. They were trained without noise on Wikigold" in row.why
+        assert "initial weights" not in " ".join(each.why for each in assumptions.rows(evidence))
+        assert ("initial weights", "weights pretrained on Wikigold") in usage.settings(config)
+
     def test_overlap_with_the_features_training_data_voids_the_guarantee(self, evidence_of, app):
         evidence = evidence_of(PRIVATE)
         overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
