@@ -26,7 +26,9 @@ _FORMAT = 2
 _WITH_IDENTITY = 1
 """Format up to version 0.6.0, which has the identity of the run and the corpus checksum too."""
 _HEAD_BLOCK = 512
-"""The head is padded to a multiple of so many characters: the number of digits of ε does not change the length."""
+"""The head is padded to a multiple of so many characters."""
+_EPSILON_DIGITS = 24
+"""Most characters of ε in the head. The padding counts as many for any ε, whose number of digits thus has no effect."""
 _MOST_TAGS = 10_000
 _BEGIN = ("B-", "I-", "E-", "S-")
 
@@ -90,7 +92,8 @@ class Model:
         }
         weights = self.weights.astype(np.float16 if half else np.float32)
         text = json.dumps(head)
-        np.savez(path, head=np.array(text.ljust(math.ceil(len(text) / _HEAD_BLOCK) * _HEAD_BLOCK)), weights=weights)
+        length = len(json.dumps(head | {"epsilon": 0})) + _EPSILON_DIGITS
+        np.savez(path, head=np.array(text.ljust(math.ceil(length / _HEAD_BLOCK) * _HEAD_BLOCK)), weights=weights)
 
     @classmethod
     def load(cls, path: Path) -> "Model":
