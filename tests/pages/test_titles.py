@@ -68,4 +68,8 @@ def test_different_settings_have_different_titles():
     }  # fmt: skip
     different = {titles.setting(SimulationConfig.from_flat({name: value})) for name, value in changed.items()}
     assert len(different) == len(changed)
+    inputs = {"tagger": "linear-crf", "features": "layer-names", "window": 1}
+    with_weights = titles.setting(SimulationConfig.from_flat(inputs | {"pretrained": True}))
+    assert "weights pretrained on Wikigold" in with_weights
+    assert with_weights != titles.setting(SimulationConfig.from_flat(inputs))
     assert all(titles.heading(name) for name in FLAT)

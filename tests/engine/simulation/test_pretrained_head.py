@@ -14,7 +14,7 @@ from engine.config.encoder_registry import MPNET
 from engine.config.head_registry import HEADS, head_of
 from engine.corpus.tag_schemes import tags_of
 from engine.embeddings import contamination
-from engine.embeddings.encoding import EncodedCorpus, subset
+from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig, StoreError
 from engine.service import Application
 from engine.simulation import pretrained_head
@@ -60,7 +60,7 @@ def crf(tags):
     return build(CONFIG.tagger, features.width(), len(tags), features.copied)
 
 
-def scores_by_tag(tags) -> dict[str, np.ndarray]:
+def scores_by_tag(tags):
     """Return the weights of each tag's score, the bias last, and those of each pair of tags."""
     tagger = crf(tags)
     scores, chain = tagger.views(pretrained_head.initial_weights(tagger, tags, HEAD))[-2:]
@@ -195,10 +195,12 @@ def test_wikigold_itself_is_what_the_heads_were_trained_on(settings, data_dir):
 def test_the_trainer_gives_the_same_head_again_and_learns(with_features):
     encoded = prepare(changed(pretrained=False), with_features).sides[0].encoded
     few = np.arange(60)
-    small = EncodedCorpus(
-        *(subset(getattr(encoded, part), few) for part in ("train", "validation", "test")),
-        encoded.vectors, encoded.tags, encoded.copied,
-    )  # fmt: skip
+    small = dataclasses.replace(
+        encoded,
+        train=subset(encoded.train, few),
+        validation=subset(encoded.validation, few),
+        test=subset(encoded.test, few),
+    )
     first, again = (train_public_head.train(train_public_head.settings_of(HEAD), small) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert first["tags"].tolist() == list(encoded.tags)
