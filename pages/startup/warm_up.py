@@ -61,6 +61,7 @@ def steps() -> Iterator[Callable[[], object]]:
     yield _show_explore
     yield _show_medical
     yield _show_audit
+    yield _show_try_it
 
 
 def _show_assumptions() -> None:
@@ -109,3 +110,10 @@ def _show_audit() -> None:
     for first in groups.groups(app.audits.all())[:1]:
         if first.membership:
             sentences.texts(app, first.config.corpus, first.membership)
+
+
+def _show_try_it() -> None:
+    from pages.shared import session
+    from pages.try_it import text_input
+
+    text_input.tag_first_example(session.server_application())  # in a process of its own, which takes seconds to start

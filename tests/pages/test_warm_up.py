@@ -86,7 +86,7 @@ def test_first_visit_reads_no_corpus_again(page, step, with_real_corpora, open_p
 def test_all_computations_are_steps():
     steps = {step for step in warm_up.steps() if not isinstance(step, partial)}
     computations = {each for name, each in vars(warm_up).items() if name.startswith("_show_")}
-    assert len(computations) == 5
+    assert len(computations) == 6
     assert computations < steps
 
 
