@@ -76,6 +76,7 @@ class TestPretrainedWeights:
         switch.set_value(True).run()
         assert not test.exception
         assert test.query_params["pretrained"] == "yes"
+        open_tab(test, "details", "Download and repeat")
         assert "--pretrained" in test.code[0].value
         assert page(**self.INPUTS, pretrained="yes").toggle(key="pretrained").value
 
