@@ -39,7 +39,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
         sentences = corpora.resolve(corpus, settings).train_sentences
         steps = [
             recommended_settings.recipe_step(number, corpus, sentences, epsilon)
-            for number in range(len(recommended_settings.RUNGS))
+            for number in range(len(recommended_settings.STEPS))
             for epsilon in (*recommended_settings.EPSILONS, None)
         ]
         federated = [

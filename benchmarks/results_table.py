@@ -87,7 +87,7 @@ def ablation() -> str:
     """Return the steps from the paper to the recommended settings on CoNLL-2003."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
-    for number, step in enumerate(recommended_settings.RUNGS):
+    for number, step in enumerate(recommended_settings.STEPS):
         configs = [
             recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for epsilon in (*recommended_settings.EPSILONS, None)

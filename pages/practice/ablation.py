@@ -1,4 +1,6 @@
-"""Rows, sentences and a chart of the ablation, from the paper to the recommended settings. Without streamlit."""
+"""Rows, sentences and a chart of the ablation, from the paper settings to beyond the recommended ones. Without
+streamlit.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.recommended_settings import RecipeStep
+from engine.experiments.recommended_settings import RUNGS, RecipeStep
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, charts, metrics, palette
@@ -23,13 +25,18 @@ class Step:
 
 
 def answer(steps: Sequence[Step]) -> str:
-    """Return the result in a sentence, at the smallest ε where both the first and the last step have runs."""
+    """Return the result in a sentence, at the smallest ε where the paper and the recommended settings have runs.
+
+    Args:
+        steps: All steps in order, as in :data:`engine.experiments.recommended_settings.STEPS`.
+    """
     for epsilon in sorted(steps[0].measured):
-        first, last = steps[0].measured[epsilon].entity, steps[-1].measured[epsilon].entity
-        if first and last:
+        first, recommended, last = (steps[n].measured[epsilon].entity for n in (0, len(RUNGS) - 1, -1))
+        if first and recommended:
+            larger = f" With a larger language model and pretrained weights, F1 is {last.f1.mean:.2f}." if last else ""
             return (
                 f"At ε ≤ {epsilon:g} the paper settings reach F1 {first.f1.mean:.2f}, the recommended settings "
-                f"F1 {last.f1.mean:.2f}. The training sentences are the same; the recommended settings add public data."
+                f"F1 {recommended.f1.mean:.2f}.{larger} The training sentences are the same; public data are added."
             )
     return "Effect of each recommended setting on F1 at the same ε. No run of it is finished yet."
 

@@ -19,22 +19,22 @@ added = [
         epsilon: recommended_settings.recipe_step(number, corpus, sentences, epsilon)
         for epsilon in recommended_settings.EPSILONS
     }
-    for number in range(len(recommended_settings.RUNGS))
+    for number in range(len(recommended_settings.STEPS))
 ]
 found = app.queries.find_all(
     config for by_epsilon in added for base in by_epsilon.values() for config in with_seeds(base, SEEDS)
 )
 steps = [
     ablation.Step(setting, {epsilon: over_seeds(base, found.get) for epsilon, base in by_epsilon.items()})
-    for setting, by_epsilon in zip(recommended_settings.RUNGS, added, strict=True)
+    for setting, by_epsilon in zip(recommended_settings.STEPS, added, strict=True)
 ]
 left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
 st.caption(
     "From left to right each step makes one or two changes to the step before. The learning rate, σ and other settings "
-    "are adapted to these changes. Everything but the training sentences is public. The last step also assumes public "
-    "NER data with labels. It uses a language model that was fine-tuned on Wikigold, and spaCy's NER model, which was "
-    "trained on OntoNotes."
+    "are adapted to these changes. Everything but the training sentences is public. The last three steps also use "
+    "public NER labels: those of Wikigold and, through spaCy's NER model, those of OntoNotes. The last two steps go "
+    "beyond the recommended settings. They need a larger language model, which takes minutes to read a corpus."
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(

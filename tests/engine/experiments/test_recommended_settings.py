@@ -9,7 +9,7 @@ import pytest
 from engine.config import SimulationConfig
 from engine.corpus import synthetic
 from engine.experiments import recommended_settings
-from engine.experiments.recommended_settings import EPSILONS, RUNGS
+from engine.experiments.recommended_settings import EPSILONS, RUNGS, STEPS
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
 
@@ -18,7 +18,7 @@ CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
 
 @pytest.mark.repeats(after=2)
 @pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1])
+@pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1, len(STEPS) - 1])
 def test_sigma_is_the_smallest_within_epsilon(corpus, number) -> None:
     config = recommended_settings.recipe_step(number, corpus, CORPORA[corpus], 3.0)
     assert recommended_settings.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
@@ -39,7 +39,7 @@ def test_each_client_spends_at_most_epsilon(clients) -> None:
 
 def test_table_of_sigma_covers_the_ablation_and_the_federation() -> None:
     for corpus, sentences in CORPORA.items():
-        for number in range(len(RUNGS)):
+        for number in range(len(STEPS)):
             training = recommended_settings.recipe_step(number, corpus, sentences, 1.0).training
             stored = recommended_settings._KNOWN[sentences, training.batch_size, training.epochs]
             assert list(stored) == list(EPSILONS)
@@ -94,12 +94,12 @@ def test_first_step_is_the_paper_and_last_step_the_recommended_settings() -> Non
 
 
 def test_each_step_changes_the_fields_it_names() -> None:
-    for number in range(1, len(RUNGS)):
+    for number in range(1, len(STEPS)):
         before, after = (
             recommended_settings.recipe_step(n, "conll2003", 14_041, 1.0).flat() for n in (number - 1, number)
         )
         changed = {name for name in before if before[name] != after[name]} - {"noise_multiplier"}
-        assert changed == set(RUNGS[number].changes)
+        assert changed == set(STEPS[number].changes)
 
 
 @pytest.mark.repeats
