@@ -121,8 +121,8 @@ def engine_version(config: SimulationConfig) -> str:
 def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
     """Return 64 hexadecimal digits that are equal exactly when configuration, corpus and engine version are.
 
-    Only differences from the defaults enter: a field that is added later changes no identity. So does the checksum of
-    public weights from which the training starts.
+    Only differences from the defaults enter: a field that is added later changes no identity. The checksum of public
+    weights from which the training starts enters too.
 
     Args:
         config: The configuration.

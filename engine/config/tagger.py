@@ -107,8 +107,9 @@ class TaggerConfig:
             label="Pretrained weights",
             option_help=f"Start a linear CRF from public weights, trained without noise on {FITTED_ON}.",
             widget_help=f"The private training starts from public weights, trained on the labels of {FITTED_ON}. They "
-            "cost no privacy. They exist for *Linear, CRF* with the context window 1 and the tag scheme BIO2. The "
-            "features must be spelling, one language-model layer and the public NER tagger.",
+            "cost no privacy, unless the corpus shares sentences with it. They exist for *Linear, CRF* with the "
+            "context window 1 and the tag scheme BIO2. The features must be spelling, one language-model layer and the "
+            "public NER tagger.",
             heading="initial weights",
             titles={True: f"weights pretrained on {FITTED_ON}", False: "weights not pretrained"},
             self_explanatory=True,

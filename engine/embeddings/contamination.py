@@ -24,6 +24,7 @@ from engine.config.feature_registry import FITTED_ON
 from engine.config.head_registry import HEAD, HEADS
 from engine.corpus import AnyCorpus
 from engine.corpus.deduplication import LEAST_WORDS, checksum, checksums, words
+from engine.corpus.files import corpus_names
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.features import PUBLIC
@@ -34,6 +35,8 @@ _SPLITS = ("train", "validation", "test")
 _COUNTS = ("sentences", "shared", "short")
 _WITH_HEAD = f"+{HEAD}"
 """End of the name of features with which a run also starts from public weights."""
+_FITTED_CORPUS = "wikigold"
+"""Name of the corpus that all public parts were fitted on."""
 _FORMAT = 1
 """Version of the comparison; increase it when sentences are compared differently."""
 
@@ -47,12 +50,14 @@ class Overlap:
         shared: Those among the fitted sentences, of at least ``LEAST_WORDS`` words.
         short: Shorter ones among them, which may coincide by accident and do not count.
         with_head: Whether the initial weights of the run were fitted on these sentences too.
+        unread: Whether this is known from the corpus's name alone, without its sentences.
     """
 
     sentences: tuple[int, int, int] = (0, 0, 0)
     shared: tuple[int, int, int] = (0, 0, 0)
     short: tuple[int, int, int] = (0, 0, 0)
     with_head: bool = False
+    unread: bool = False
 
     def share(self, split: str) -> float:
         """Return the shared fraction of a split, from 0 to 1; short sentences count if longer ones are shared too."""
@@ -63,11 +68,16 @@ class Overlap:
     @property
     def breaks_privacy(self) -> bool:
         """Whether no ε holds: it protects each training sentence, so one shared sentence suffices."""
-        return self.shared[0] > 0
+        return self.unread or self.shared[0] > 0
 
     @property
     def privacy_text(self) -> str:
         """The consequence for ε, as a sentence."""
+        if self.unread:
+            return (
+                f"The corpus has training sentences of {FITTED_ON}, on which {self._parts} were fitted without noise: "
+                "ε is ∞ with them, even if the run adds noise."
+            )
         return (
             f"{self._counted('train')} training sentences ({self.share('train'):.1%}) are among those of {FITTED_ON} "
             f"that {self._parts} were fitted on without noise: ε is ∞ with them, even if the run adds noise."
@@ -211,9 +221,17 @@ def fitted_on(part: str) -> np.ndarray:
         return np.asarray(file[part])
 
 
-def rests_on_corpus(kind: str, corpus_checksum: str) -> bool:
-    """Return whether public parts were fitted on the corpus with this checksum, which need not be available."""
-    return bool(_fitted(kind)) and corpus_checksum in _corpora()
+def rests_on_corpus(config: SimulationConfig, corpus_checksum: str | None = None) -> bool:
+    """Return whether public parts of a run were fitted on its corpus, or on one of its corpora.
+
+    No corpus need be available: their names count, and the checksum.
+
+    Args:
+        config: The configuration.
+        corpus_checksum: Checksum of its corpus, if known.
+    """
+    named = _FITTED_CORPUS in corpus_names(config.corpus)
+    return bool(_fitted(kind_of(config))) and (named or corpus_checksum in _corpora())
 
 
 @lru_cache(maxsize=1)
@@ -227,6 +245,11 @@ def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
     values = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
     arrays = {"corpora": np.array([whole.checksum]), **dict.fromkeys(parts, values)}
     np.savez_compressed(CHECKSUMS, allow_pickle=False, **arrays)
+
+
+def by_name(config: SimulationConfig) -> Overlap:
+    """Return the overlap of a corpus that is not available, as far as its name shows one."""
+    return Overlap(unread=True, with_head=config.tagger.pretrained) if rests_on_corpus(config) else NONE
 
 
 def apply_contamination(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.config import SimulationConfig, run_id
+from engine.embeddings.contamination import apply_contamination
 from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments.canary_sentences import concatenate, generate_sentences
@@ -224,7 +225,7 @@ def measure(
     monitor = attack.learner.monitor
     return CanaryAudit(
         kind=kind,
-        claimed=privacy_spent(plan, plan.steps).epsilon,
+        claimed=apply_contamination(privacy_spent(plan, plan.steps), prepared.sides[0].shared).epsilon,
         delta=plan.delta,
         canaries=canaries,
         made=bounds.guesses.made,

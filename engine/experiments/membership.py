@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from engine.config import SimulationConfig
+from engine.embeddings.contamination import apply_contamination
 from engine.embeddings.encoding import EncodedSplit
 from engine.errors import InvalidConfig
 from engine.federated.accounting import privacy_spent
@@ -116,7 +117,8 @@ def train(
         whose = _clients(prepared, len(parts[0]))
         client.append(np.concatenate([whose, np.full(len(phi[-1]) - len(whose), -1)]))
         types = types or [each for part in parts for each in _types(side, part)]
-        claimed = max(claimed, privacy_spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon)
+        spent = apply_contamination(privacy_spent(run.plan, run.plan.steps, len(run.plan.rounds)), side.shared)
+        claimed = max(claimed, spent.epsilon)
     clients = np.array(client)
     return Known(
         phi=np.array(phi),

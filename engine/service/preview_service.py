@@ -31,7 +31,8 @@ class PreviewService:
         """Return the plan of a run. Raises InvalidConfig, CorpusError, StoreError."""
         corpus = self._queries.corpus(config)
         if config.public_head:
-            require_common_types(config.public_head, {name for part in corpus.parts for name in part.layout.types})
+            with suppress(CorpusError):  # without its sentences, the types are checked before the run
+                require_common_types(config.public_head, {name for part in corpus.parts for name in part.layout.types})
         return plan_of(config, corpus)
 
     def _published(self, config: SimulationConfig) -> Run | None:
@@ -130,7 +131,8 @@ class PreviewService:
         with suppress(CorpusError):
             if run.config.privacy.private and math.isinf(self.preview(run.config).privacy.epsilon):
                 raise InvalidConfig(
-                    f"run={identity} has no privacy guarantee: its features were fitted on its sentences"
+                    f"run={identity} has no privacy guarantee: its features or initial weights were fitted on its "
+                    "sentences"
                 )
             if run.provenance and self._queries.corpus(run.config).checksum == run.provenance.corpus_checksum:
                 longest = self.longest_document(run.config.corpus)

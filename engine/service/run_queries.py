@@ -12,7 +12,7 @@ from engine import corpus as corpora
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
 from engine.corpus.files import corpus_names
-from engine.embeddings.contamination import NONE, Overlap, apply_contamination, kind_of, overlap
+from engine.embeddings.contamination import Overlap, apply_contamination, by_name, kind_of, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
 from engine.federated.plan import MASKED
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus, Study
@@ -68,14 +68,14 @@ class RunQueries:
         return run_id(config, self.corpus(config).checksum)
 
     def overlap(self, config: SimulationConfig) -> Overlap:
-        """Return the overlap of the corpus with the sentences that its features were fitted on. Raises StoreError.
+        """Return the overlap of the corpus with the sentences that public parts were fitted on. Raises StoreError.
 
-        Nothing is known about a corpus that is not available.
+        Of a corpus that is not available, only its name is known.
         """
         try:
             return overlap(self.corpus(config), kind_of(config))
         except CorpusError:
-            return NONE
+            return by_name(config)
 
     def find(self, config: SimulationConfig) -> Run | None:
         """Return the published or stored run of a configuration, else the published one of an older engine.

@@ -300,8 +300,8 @@ def from_dict(values: dict[str, Any]) -> Run:
         raise ValueError("its noise check does not match the noise of its settings")
     if not config.privacy.private and any(math.isfinite(record.privacy.epsilon) for record in records):
         raise ValueError("it claims privacy without noise")
-    if _claims(records) and contamination.rests_on_corpus(contamination.kind_of(config), provenance.corpus_checksum):
-        raise ValueError("it claims privacy for sentences that its features were fitted on")
+    if _claims(records) and contamination.rests_on_corpus(config, provenance.corpus_checksum):
+        raise ValueError("it claims privacy for sentences that its features or initial weights were fitted on")
     if _claims(records) and config.federation.masked:
         raise ValueError("it claims privacy although entities were masked according to the sentences of all clients")
     if [record.round for record in records] != list(range(len(records))):

@@ -13,7 +13,7 @@ def opened(
     always: Collection[str] = (),
     kept: Collection[str] = (),
 ) -> Iterator[str]:
-    """Show tabs, and yield the name of the open one inside it.
+    """Show tabs, and yield the name of the open one inside it. It stays open if other tabs come or go.
 
     Args:
         names: Names of the tabs.
@@ -22,10 +22,16 @@ def opened(
         always: Names of tabs that are drawn in any case.
         kept: Keys of widgets in the tabs, whose values Streamlit would forget while their tab is closed.
     """
+    before, last, again = st.session_state.get(f"{key}_last", ((), None, None))
+    if before != tuple(names):  # other tabs are new to Streamlit, which would open the first
+        again = last if last in names else None
     for widget in kept:
         if widget in st.session_state:
             st.session_state[widget] = st.session_state[widget]
-    for name, tab in zip(names, st.tabs(names, key=key, default=default, on_change="rerun"), strict=True):
+    tabs = st.tabs(names, key=key, default=again or default, on_change="rerun")
+    opened_now = next((name for name, tab in zip(names, tabs, strict=True) if tab.open), None)
+    st.session_state[f"{key}_last"] = tuple(names), opened_now, again
+    for name, tab in zip(names, tabs, strict=True):
         if tab.open or name in always:
             with tab:
                 yield name

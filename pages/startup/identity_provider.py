@@ -12,10 +12,12 @@ import httpx
 from authlib.integrations.starlette_client import StarletteOAuth2App
 
 _NewClient = StarletteOAuth2App.client_cls
+_OF_TLS = {"verify", "cert", "trust_env"}
+"""Options in the access file (``client_kwargs``) that need a context of their own."""
 
 
 def share_tls_context() -> None:
-    """Let all clients of the sign-in have the same TLS context, unless the access file chooses another (``verify``)."""
+    """Let all clients of the sign-in have the same TLS context, unless the access file has options of its own."""
     StarletteOAuth2App.client_cls = _Client
 
 
@@ -31,4 +33,5 @@ def tls_context() -> ssl.SSLContext:
 
 class _Client(_NewClient):  # type: ignore[misc,valid-type]
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{"verify": tls_context()} | options)
+        shared = {} if _OF_TLS & options.keys() else {"verify": tls_context()}
+        super().__init__(*arguments, **shared, **options)

@@ -89,13 +89,15 @@ def _tagged(
     if not (public and any(text == example.text for example in examples().values())):
         return app.tagging.tag(*request, on_progress)
     shared = _shared()
+    if known := shared.results.get(request):  # without the lock: another example may be tagged now
+        return known
     with shared.one:
-        if request not in shared.results:
-            result = app.tagging.tag(*request, on_progress)
-            if result.missing:  # a model may be installed later
-                return result
+        if known := shared.results.get(request):
+            return known
+        result = app.tagging.tag(*request, on_progress)
+        if not result.missing:  # a missing model may be installed later
             shared.results[request] = result
-        return shared.results[request]
+        return result
 
 
 def _show_progress(container: st.delta_generator.DeltaGenerator, stage: str) -> None:

@@ -90,6 +90,12 @@ class TestPretrainedWeights:
         assert test.toggle(key="pretrained").disabled
         assert "pretrained" not in test.query_params
 
+    def test_epsilon_is_shown_without_the_corpus(self, page):
+        """Its types are checked when its sentences are there."""
+        test = page(**self.INPUTS, pretrained="yes", corpus="conll2003")
+        assert not test.error
+        assert "Planned: ε = **0.762**" in texts(test.markdown)
+
     def test_corpus_without_a_known_type_shows_an_error(self, page, published_settings, data_dir):
         settings = dataclasses.replace(published_settings, data_dir=data_dir)
         test = page(settings, **self.INPUTS, pretrained="yes", corpus="ncbi_disease")
@@ -713,6 +719,11 @@ def test_clients_are_described_before_a_run(page):
     test.select_slider(key="clients").set_value(1).run()  # the open tab is gone
     assert not test.exception
     assert [tab.label for tab in test.tabs] == ["By entity type", "Numbers", "Download and repeat"]
+    open_tab(test, "details", "Download and repeat")
+    for clients in (10, 20, 1):  # the open tab stays open
+        test.select_slider(key="clients").set_value(clients).run()
+        assert len(test.tabs) == (3 if clients == 1 else 4)
+        assert f"--clients {clients}" in test.code[0].value or clients == 1
 
 
 def test_only_the_open_part_of_the_results_is_computed(page, monkeypatch):

@@ -83,9 +83,17 @@ def test_unknown_certificate_is_refused(dashboard, certificate, monkeypatch, cap
 
 
 def test_access_file_can_choose_another_context():
-    own = ssl.create_default_context()
+    own, shared = ssl.create_default_context(), identity_provider.tls_context()
     client = identity_provider._Client(verify=own)
     assert client._transport._pool._ssl_context is own
+    assert identity_provider._Client()._transport._pool._ssl_context is shared
+    assert identity_provider._Client(trust_env=False)._transport._pool._ssl_context is not shared
+
+
+def test_client_certificate_is_not_added_to_the_shared_context(certificate):
+    """Another provider would get it too."""
+    client = identity_provider._Client(cert=(str(certificate), str(certificate.with_name(keys.KEY))))
+    assert client._transport._pool._ssl_context is not identity_provider.tls_context()
 
 
 def test_new_server_with_sign_in_shares_it(tmp_path):

@@ -260,6 +260,13 @@ class TestSharedResults:
         assert len(tagging_calls) == 2
         assert not text_input._shared().results
 
+    def test_known_result_does_not_wait_for_another_example(self, app, tagging_calls):
+        text_input.tag_first_example(app)
+        with text_input._shared().one:  # another example is tagged
+            found = text_input._tagged(app, FIRST.text, app.tagging.available_models(), lambda stage: None)
+        assert len(found.tagged) == 5
+        assert len(tagging_calls) == 1
+
     def test_result_without_all_models_is_not_kept(self, app, monkeypatch):
         results = iter([TaggingResult({}, {"run": "not installed"}), TaggingResult({"run": spaced(FIRST.text)})])
         monkeypatch.setattr(TaggingService, "tag", lambda *_: next(results))

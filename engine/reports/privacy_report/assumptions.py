@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from engine.config import has_own_corpus
 from engine.config.feature_registry import FITTED_ON
+from engine.corpus.deduplication import LEAST_WORDS
 from engine.records import NoiseCheck, assumption_texts
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
@@ -231,7 +232,8 @@ def _public(evidence: Evidence) -> Assumption:
     if evidence.missing:
         return Assumption(name, Held.CLAIMED, f"{why} {evidence.missing}")
     overlap = (
-        "A comparison of checksums found no training sentence in the data on which this program fitted the features"
+        f"A comparison of checksums found no training sentence of {LEAST_WORDS} or more words in the data on which "
+        "this program fitted the features"
         f"{' and trained the initial weights' if pretrained else ''}."
     )
     unknown = "The pre-training data of the published language model are not known."

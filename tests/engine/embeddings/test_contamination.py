@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from engine import corpus
+from engine.config import SimulationConfig
 from engine.corpus import Sentence
 from engine.embeddings import contamination
 from engine.errors import StoreError
 from engine.records import PrivacySpent
+from engine.service import Application
 
 LONG = ("The", "Tower", "of", "London", "stands", ".")
 SHORT = ("The", "Tower", ".")
@@ -73,11 +75,31 @@ def test_wikigold_overlaps_completely(with_corpora, features):
     assert overlap.breaks_privacy
     assert overlap.share("train") == overlap.share("test") == 1.0
     assert len(overlap.warnings) == 2
-    assert contamination.rests_on_corpus(features, corpus.resolve("wikigold", with_corpora).checksum)
-    assert not contamination.rests_on_corpus("shapes", corpus.resolve("wikigold", with_corpora).checksum)
-    assert not contamination.rests_on_corpus(features, corpus.resolve("btc", with_corpora).checksum)
+    checksums = {name: corpus.resolve(name, with_corpora).checksum for name in ("wikigold", "btc")}
+    config = SimulationConfig.from_flat({"corpus": "btc", "features": features})
+    assert contamination.rests_on_corpus(config, checksums["wikigold"])
+    assert not contamination.rests_on_corpus(config, checksums["btc"])
+    spelling = SimulationConfig.from_flat({"corpus": "wikigold", "features": "shapes"})
+    assert not contamination.rests_on_corpus(spelling, checksums["wikigold"])
     for plain in ("vectors", "shapes"):
         assert contamination.overlap(corpus.resolve("wikigold", with_corpora), plain) == contamination.NONE
+
+
+@pytest.mark.parametrize("name", ["wikigold", "wikigold@1", "btc + wikigold"])
+def test_corpus_that_is_not_available_is_known_by_its_name(settings, name):
+    """Without its sentences, a preview would show a finite ε."""
+    config = SimulationConfig.from_flat({"corpus": name, "features": "layer-names", "clip_norm": 0.3})
+    app = Application(dataclasses.replace(settings, data_dir=None))
+    overlap = app.queries.overlap(config)
+    assert overlap.breaks_privacy
+    assert "sentences of Wikigold, on which these features were fitted" in overlap.privacy_text
+    assert overlap.warnings == (overlap.privacy_text,)
+    private = PrivacySpent(epsilon=1.0, delta=1e-5)
+    assert math.isinf(contamination.apply_contamination(private, overlap).epsilon)
+    assert contamination.rests_on_corpus(config)
+    for other in ({"features": "shapes"}, {"corpus": "btc"}):
+        assert not app.queries.overlap(SimulationConfig.from_flat(config.flat() | other)).breaks_privacy
+    app.close()
 
 
 @pytest.mark.parametrize(("name", "short"), [("conll2003", (3, 0, 0)), ("btc", (1, 0, 0)), ("wnut17", (0, 0, 0))])

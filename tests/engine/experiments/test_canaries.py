@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.audit_broken import CANARIES, SETTING, half_the_noise, no_clipping, no_noise
 from engine.config import SimulationConfig
+from engine.embeddings.contamination import Overlap
 from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments import canaries, canary_sentences
@@ -111,6 +112,12 @@ def test_attack_without_noise_guesses_correctly() -> None:
     assert found.right > 0.9 * found.made, "all except canaries that no step sampled"
     assert found.check_failed is None
     assert not found.contradicted
+
+
+def test_sentences_that_the_features_were_fitted_on_have_no_claim(monkeypatch) -> None:
+    overlap = Overlap(sentences=(4_400, 0, 0), shared=(1, 0, 0))
+    monkeypatch.setattr("engine.embeddings.contamination.overlap", lambda *_: overlap)
+    assert measured(number=20, epochs=0.1).claimed == np.inf
 
 
 def test_shuffled_batches_have_no_poisson_sampling_bound() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.config import JOIN, SimulationConfig
+from engine.embeddings.contamination import Overlap
 from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments import membership
@@ -59,6 +60,13 @@ def test_claimed_epsilon_is_the_maximum_over_models(trained_settings, monkeypatc
     epsilons = iter([1.0, 3.0, 2.0, 2.0])
     monkeypatch.setattr(membership, "privacy_spent", lambda *_: PrivacySpent(epsilon=next(epsilons), delta=1e-5))
     assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
+
+
+def test_sentences_that_the_features_were_fitted_on_have_no_claim(trained_settings, monkeypatch):
+    overlap = Overlap(sentences=(4_400, 0, 0), shared=(1, 0, 0))
+    monkeypatch.setattr("engine.embeddings.contamination.overlap", lambda *_: overlap)
+    private = config(epochs=0.1, noise_multiplier=1.0, clip_norm=0.1)
+    assert membership.train(private, trained_settings, 3).claimed == np.inf
 
 
 @pytest.mark.repeats

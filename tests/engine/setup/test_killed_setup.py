@@ -15,7 +15,7 @@ MOMENTS = (0.5, 1.5, 3.0, 5.0, 7.0, 9.0, 9.0, 9.0, 11.0, 11.0)
 
 @pytest.mark.nightly
 def test_set_up_that_was_killed_ten_times_continues(tmp_path: Path):
-    """Kill set-up in a fresh clone with all its processes, from pip to the compiler, ten times."""
+    """Kill set-up in a fresh clone with all its processes."""
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "--quiet", REPOSITORY, checkout], check=True)
     variables = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}

@@ -189,7 +189,7 @@ def test_wikigold_itself_is_what_the_heads_were_trained_on(settings, data_dir):
     overlap = contamination.overlap(wikigold, contamination.kind_of(config))
     assert overlap.share("train") == overlap.share("test") == 1.0
     assert all("initial weights" in warning for warning in overlap.warnings)
-    assert contamination.rests_on_corpus(contamination.kind_of(config), wikigold.checksum)
+    assert contamination.rests_on_corpus(config, wikigold.checksum)
 
 
 def test_the_trainer_gives_the_same_head_again_and_learns(with_features):

@@ -116,7 +116,7 @@ def test_private_run_with_contaminated_features_is_skipped(tmp_path, features, b
     (tmp_path / "claimed.json").write_text(published.to_text(run))
     every = published.read_all(tmp_path)
     assert len(every.runs) == believed
-    assert believed or "features were fitted on" in every.problems[0]
+    assert believed or "initial weights were fitted on" in every.problems[0]
 
 
 def test_private_run_with_masked_entities_is_skipped(tmp_path):
