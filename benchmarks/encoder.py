@@ -1,10 +1,11 @@
 """Time of a language model's vectors: ``python -m benchmarks.encoder [--sentences N] [--json] [--save]``.
 
 Measured are sentences of CoNLL-2003's training part, drawn at random: MiniLM's layers 4 and 6, compiled and in
-TensorFlow, and MPNet's layer 6, compiled. If the packages ``onnx`` and ``onnxruntime`` are installed, which no list of
-this repository contains, MPNet is measured with them too. The ways take turns on the same batches. The results are
-seconds of wall clock and of processor time for 300,000 words, about the size of the whole corpus, with the load of the
-machine.
+TensorFlow, and MPNet's layer 6, compiled, in float32 and in whole numbers of 8 and 7 bits. Printed is also the cosine
+of both vectors of a word, after the mean is subtracted. If the packages ``onnx`` and ``onnxruntime`` are installed,
+which no list of this repository contains, MPNet is measured with them too. The ways take turns on the same batches. The
+results are seconds of wall clock and of processor time for 300,000 words, about the size of the whole corpus, with the
+load of the machine.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from benchmarks.report import finish, markdown
 from engine import corpus
 from engine.config.encoder_registry import ENCODERS, MPNET
 from engine.embeddings import minilm, transformer
+from engine.embeddings.contextual import encoder_of
 from engine.embeddings.custom_model import Shape, find
-from engine.embeddings.features import LAYERS
+from engine.embeddings.features import LAYERS, statistics_of
 from engine.embeddings.transformer import Encoder, distance_bias
 from engine.embeddings.word_pieces import Pieces, batches, word_pieces
 from engine.settings import Settings
@@ -126,6 +128,15 @@ def _graph(onnx: Any, values: dict[str, np.ndarray], shape: Shape, last: int) ->
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
+def cosines_of(exact: np.ndarray, rounded: np.ndarray) -> np.ndarray:
+    """Return the cosine of two vectors of each word, [words, 1, size], after the mean of the first is subtracted."""
+    mean = exact.mean(0, keepdims=True)
+    one, other = (each - mean for each in (exact, rounded))
+    lengths = np.linalg.norm(one, axis=2) * np.linalg.norm(other, axis=2)
+    found: np.ndarray = (one * other).sum(2) / lengths
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -138,10 +149,12 @@ def main() -> None:
     sentences = [every[number].tokens for number in chosen]
     words, mpnet, last = sum(map(len, sentences)), find(MPNET, settings), ENCODERS[MPNET].layer
     values, own, usual = minilm.weights(mpnet), word_pieces(sentences, mpnet), word_pieces(sentences)
+    exact, rounded = Encoder(values, mpnet.shape, [last]), encoder_of(mpnet, (last,), statistics_of(MPNET))
     ways = {
         "MiniLM, compiled": compiled(Encoder(minilm.weights(), minilm.SHAPE, LAYERS), usual, words),
         "MiniLM, TensorFlow": tensorflow(usual),
-        f"MPNet to layer {last}, compiled": compiled(Encoder(values, mpnet.shape, [last]), own, words),
+        f"MPNet to layer {last}, float32": compiled(exact, own, words),
+        f"MPNet to layer {last}, int8": compiled(rounded, own, words),
     }
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
         ways[f"MPNet to layer {last}, ONNX Runtime"] = onnx_runtime(values, mpnet.shape, last, own)
@@ -154,12 +167,20 @@ def main() -> None:
                 took[name].append((time.perf_counter() - wall, time.process_time() - used))
     scale = WORDS / words
     rows = {name: [round(scale * min(column)) for column in zip(*times, strict=True)] for name, times in took.items()}
+    cosines = cosines_of(
+        *(transformer.token_vectors(each, own, np.zeros(words, np.int32)) for each in (exact, rounded))
+    )
+    low = round(float(np.quantile(cosines, 0.01)), 4)
+    cosine = {"cosine_mean": round(float(cosines.mean()), 4), "cosine_lowest_percent": low}
     load = [round(average, 1) for average in os.getloadavg()]
     table = markdown(
         ("way", "s for 300,000 words", "s of processor time"), [(name, *seconds) for name, seconds in rows.items()]
     )
-    text = f"{words:,} words measured; load of the machine {load[0]} to {load[-1]}.\n\n{table}"
-    finish("encoder", {"words": words, "load": load} | rows, text, as_json=options.json, save=options.save)
+    text = (
+        f"{words:,} words measured; load of the machine {load[0]} to {load[-1]}.\n\n{table}\n\nCosine of float32 and "
+        f"int8: mean {cosine['cosine_mean']}, above {low} for 99 % of the words."
+    )
+    finish("encoder", {"words": words, "load": load} | rows | cosine, text, as_json=options.json, save=options.save)
 
 
 if __name__ == "__main__":

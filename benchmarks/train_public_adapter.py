@@ -4,8 +4,8 @@ The projection has the mean and the whitened principal directions of two layers 
 adapter has low-rank changes to its weights (Hu et al. 2022), trained to tag Wikigold's entities; the head of this
 training is discarded. No other data is read, so both spend no privacy of a corpus that does not overlap with Wikigold.
 The checksums of all read sentences are saved too, to detect an overlap; ``--checksums`` computes them alone. The
-statistics are the mean and length of the vectors of each registered encoder's layer; ``--statistics`` computes them
-alone. Takes minutes on two cores.
+statistics are the mean and length of the vectors of each registered encoder's layer, and the ranges of the inputs of
+its matrices, where they are rounded; ``--statistics`` computes them alone. Takes minutes on two cores.
 """
 
 import argparse
@@ -23,12 +23,13 @@ from engine.config import ENCODERS, MINILM
 from engine.config.feature_registry import ALL_PARTS
 from engine.config.head_registry import HEAD
 from engine.embeddings import contamination, minilm
-from engine.embeddings.contextual import statistics, token_vectors
-from engine.embeddings.custom_model import find
-from engine.embeddings.features import KEPT, LAYERS, PROJECTION, statistics_of
+from engine.embeddings.contextual import encoder_of, statistics, token_vectors
+from engine.embeddings.custom_model import OwnModel, find
+from engine.embeddings.features import KEPT, LAYERS, PROJECTION, projection, statistics_of
 from engine.embeddings.transformer import CASE_VECTORS, Encoder
 from engine.embeddings.word_pieces import Pieces, batches, word_pieces
 from engine.embeddings.word_shape import CASES, case
+from engine.gemm import packed
 from engine.settings import Settings
 
 RANK, EPOCHS, RATE, PIECES, DROPOUT = 8, 8, 1e-3, 1024, 0.1
@@ -124,10 +125,25 @@ def summarise(sentences: list[tuple[str, ...]], settings: Settings) -> None:
     """Fit and write the statistics of each registered encoder's layer."""
     for name, entry in ENCODERS.items():
         own = None if name == MINILM else find(name, settings)
-        encoder = Encoder(minilm.weights(own), own.shape if own else minilm.SHAPE, [entry.layer])
-        np.savez(
-            statistics_of(name), allow_pickle=False, **statistics(token_vectors(encoder, sentences, own=own)[:, 0])
-        )
+        if own and entry.int8:  # its vectors depend on the ranges
+            np.savez(statistics_of(name), allow_pickle=False, **ranges_of(own, entry.layer, sentences))
+        encoder = encoder_of(own, (entry.layer,), statistics_of(name))
+        ranges = {key: value for key, value in projection(statistics_of(name)).items() if key.startswith("encoder.")}
+        vectors = token_vectors(encoder, sentences, own=own)[:, 0]
+        np.savez(statistics_of(name), allow_pickle=False, **statistics(vectors), **ranges)
+
+
+def ranges_of(own: OwnModel, layer: int, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+    """Return the largest magnitude of each input of an encoder's matrices, float32 [inputs], by their name."""
+    found: dict[str, np.ndarray] = {}
+
+    def matrix(name: str, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return packed(weights), found.setdefault(name, np.zeros(len(weights), np.float32))
+
+    encoder, cases = Encoder(minilm.weights(own), own.shape, [layer], matrix), np.zeros(1, np.int32)
+    for batch in batches(word_pieces(sentences, own), PIECES):
+        encoder.vectors(batch, cases)
+    return found
 
 
 def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: int = 0) -> None:

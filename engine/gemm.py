@@ -13,24 +13,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.hardware import processor
+from engine.instructions import FEATURES, add_products
 
-
-def target_features(override: str | None) -> dict[str, bool]:
-    """Return the features that Numba compiles for: ``override`` as in ``NUMBA_CPU_FEATURES``, or else the host's."""
-    if override is None:
-        return dict(llvm.get_host_cpu_features())
-    return {name[1:]: name[0] == "+" for name in override.split(",") if name}
-
-
-_FEATURES = target_features(config.CPU_FEATURES)  # type: ignore[attr-defined]
-_VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx2") else 16
+_VECTOR_BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx2") else 16
 # A tile, a row of b and one number of a fill the registers: 32 with AVX-512, otherwise 16.
-ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)
+ROWS, _ACROSS = (12, 2) if FEATURES.get("avx512f") else (6, 2)
 PANEL_BYTES = _ACROSS * _VECTOR_BYTES
 """Width of a panel of a packed matrix, in bytes."""
 _LINE_BYTES = 64
@@ -349,10 +341,6 @@ def _multiply(
     def opaque(number: Any) -> Any:
         return builder.asm(ir.FunctionType(_INDEX, [_INDEX]), "", "=r,0", [number], False)
 
-    def fused(vector: Any) -> Any:
-        name = f"llvm.fma.v{vector.count}f{8 * bytes_each}"
-        return cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
-
     def spread(number: Any, vector: Any) -> Any:
         nothing = ir.Constant(vector, ir.Undefined)
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
@@ -384,7 +372,7 @@ def _multiply(
     for row in range(rows):
         number = builder.load(at(builder.add(leads[row // _LED], beside[row % _LED]), single))
         after += [
-            builder.call(fused(vector), [spread(number, vector), factor, total])
+            add_products(builder, spread(number, vector), factor, total)
             for vector, factor, total in zip(vectors, factors, sums[row * len(across) :], strict=False)
         ]
     following = builder.add(k, _INDEX(1))

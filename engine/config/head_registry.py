@@ -10,6 +10,16 @@ from engine.config.encoder_registry import MINILM, MPNET
 HEAD = "head"
 """Name of the heads in ``engine/embeddings/public/fitted-on.npz``: the sentences on which they were trained."""
 
+_OTHER_NAMES = {
+    "PERSON": "PER",
+    "LOCATION": "LOC",
+    "ORGANIZATION": "ORG",
+    "ORGANISATION": "ORG",
+    "CORPORATION": "ORG",
+    "MISCELLANEOUS": "MISC",
+}
+"""Other names of types, in upper case, and the name that the heads use."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicHead:
@@ -34,6 +44,15 @@ class PublicHead:
         """Name of its file in ``engine/embeddings/public``."""
         return f"{self.language_model}-{self.features}-window-{self.window}-head.npz"
 
+    def recognises(self, entity_type: str) -> bool:
+        """Return whether it has weights for an entity type, under this or another common name."""
+        return public_name(entity_type) in self.types
+
+
+def public_name(entity_type: str) -> str:
+    """Return the name of an entity type in the heads: "person" and "Person" are "PER"."""
+    return _OTHER_NAMES.get(entity_type.upper(), entity_type.upper())
+
 
 HEADS = (
     PublicHead(
@@ -46,7 +65,7 @@ HEADS = (
         features="layer-names",
         language_model=MPNET,
         window=1,
-        checksum="eb5aa3510e365bc2a6201224a95939da5b10ae2b84187b6c04bd2648452b32a5",
+        checksum="016c2ba04907e7f5c78aa1f4d74cdef05c2a0f17e0c7cb5793ba3efa2430f03a",
     ),
 )
 

@@ -8,7 +8,7 @@ Usage: ``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEAT
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,8 @@ import numpy as np
 from engine.config import ENCODERS, FEATURE_SETS, MINILM
 from engine.embeddings import minilm, transformer
 from engine.embeddings.custom_model import OwnModel, at, registered
-from engine.embeddings.features import KEPT, LAYERS, projection, statistics_of
+from engine.embeddings.features import KEPT, LAYERS, narrow, projection, statistics_of
+from engine.embeddings.int8_matrix import int8_matrix
 from engine.embeddings.ner_features import found_names
 from engine.embeddings.transformer import Encoder
 from engine.embeddings.word_pieces import word_pieces
@@ -45,9 +46,19 @@ def token_vectors(
 
 
 @lru_cache(maxsize=2)
-def _encoder(own: OwnModel | None, layers: tuple[int, ...]) -> Encoder:
-    """Load the model once for all texts of this process."""
-    return Encoder(minilm.weights(own), own.shape if own else minilm.SHAPE, layers)
+def encoder_of(own: OwnModel | None, layers: tuple[int, ...], path: Path | None = None) -> Encoder:
+    """Return MiniLM or another model, loaded once for all texts of this process.
+
+    Args:
+        own: Model instead of MiniLM.
+        layers: Layers that are used.
+        path: File with its statistics, which has the ranges that whole numbers need.
+    """
+    values, shape = minilm.weights(own), own.shape if own else minilm.SHAPE
+    if path is None or own is None or own.label not in ENCODERS or not ENCODERS[own.label].int8:
+        return Encoder(values, shape, layers)
+    ranges = projection(path)
+    return Encoder(values, shape, layers, lambda name, weights: int8_matrix(weights, ranges[name]))
 
 
 @lru_cache(maxsize=1)
@@ -64,14 +75,14 @@ class _Models:
     own: tuple[OwnModel, Path] | None
 
 
-def features(
+def parts_in_context(
     kind: str,
     package: Path,
     sentences: Sequence[Sequence[str]],
     progress: Callable[[float], None],
     own: tuple[OwnModel, Path] | None = None,
-) -> np.ndarray:
-    """Return the contextual part of the features: float32 [tokens, F].
+) -> Iterator[np.ndarray]:
+    """Yield the contextual parts of the features: float32 [tokens, width].
 
     Args:
         kind: Name of the feature set.
@@ -86,9 +97,22 @@ def features(
     def part_of(number: int) -> Callable[[float], None]:
         return lambda share: progress((number + share) / len(parts))
 
-    made = [part(sentences, part_of(number), models) for number, part in enumerate(parts)]
-    found: np.ndarray = np.concatenate(made, axis=1).astype(np.float32)
-    return found
+    for number, part in enumerate(parts):
+        yield part(sentences, part_of(number), models).astype(np.float32, copy=False)
+
+
+def features(
+    kind: str,
+    package: Path,
+    sentences: Sequence[Sequence[str]],
+    progress: Callable[[float], None],
+    own: tuple[OwnModel, Path] | None = None,
+) -> np.ndarray:
+    """Return the contextual parts of the features together, as :func:`engine.embeddings.features.narrow` returns them.
+
+    The arguments are those of :func:`parts_in_context`. The result is uint16 [tokens, F].
+    """
+    return np.concatenate([narrow(part) for part in parts_in_context(kind, package, sentences, progress, own)], axis=1)
 
 
 def _whitened_layers(
@@ -97,7 +121,7 @@ def _whitened_layers(
     """Return whitened layers of the public language model, or of the custom one."""
     model, basis = (models.own[0], projection(models.own[1])) if models.own else (None, projection())
     layers = model.used_layers if model else LAYERS
-    found = token_vectors(_encoder(model, layers), sentences, progress, model)
+    found = token_vectors(encoder_of(model, layers), sentences, progress, model)
     parts = [(found[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate(layers)]
     return np.concatenate(parts, axis=1)
 
@@ -109,9 +133,10 @@ def _centred_layer(
     model, path = models.own or (None, statistics_of(MINILM))
     basis = projection(path)
     layer = model.middle_layer if model else ENCODERS[MINILM].layer
-    found = token_vectors(_encoder(model, (layer,)), sentences, progress, model)[:, 0]
-    centred: np.ndarray = (found - basis["mean"]) / basis["length"]
-    return centred
+    found: np.ndarray = token_vectors(encoder_of(model, (layer,), path), sentences, progress, model)[:, 0]
+    found -= basis["mean"]  # in place: for a large corpus, it takes a gigabyte
+    found /= basis["length"]
+    return found
 
 
 def statistics(vectors: np.ndarray) -> dict[str, np.ndarray]:
@@ -173,10 +198,10 @@ def main() -> int:
 
     if kind == "projection" and own:
         layers = own[0].used_layers
-        arrays = fitted(token_vectors(_encoder(own[0], layers), sentences, say, own[0]), layers)
+        arrays = fitted(token_vectors(encoder_of(own[0], layers), sentences, say, own[0]), layers)
         np.savez(own[1], allow_pickle=False, **arrays)
     elif kind == "statistics" and own:
-        encoder = _encoder(own[0], (own[0].middle_layer,))
+        encoder = encoder_of(own[0], (own[0].middle_layer,))
         np.savez(own[1], allow_pickle=False, **statistics(token_vectors(encoder, sentences, say, own[0])[:, 0]))
     else:
         np.save(made, features(kind, Path(package), sentences, say, own), allow_pickle=False)

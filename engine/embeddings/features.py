@@ -43,6 +43,8 @@ The order of the sums in the language model affects the last digits too, and a r
 _PROJECTION_FORMAT = 2
 """Version of the fit; increase it when a custom model's projection is fitted differently."""
 _SPLITS = ("train", "validation", "test")
+_NARROWED = 4096
+"""Rows that are rounded at a time: the intermediate results of all rows would take gigabytes."""
 
 
 def encode(
@@ -100,8 +102,11 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
     The relative error of up to 1/256 is negligible for features, and they take half the memory.
     """
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    found = np.empty(values.shape, np.uint16)
+    for first in range(0, len(values), _NARROWED):
+        bits = np.ascontiguousarray(values[first : first + _NARROWED], np.float32).view(np.uint32)
+        found[first : first + _NARROWED] = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return found
 
 
 def _table(
@@ -139,14 +144,14 @@ def of_tokens(
         features: The feature set.
         words: The tokens.
         vectors: Their word vectors, [tokens, 300].
-        *more: The parts in context together, if there are any.
+        *more: The parts in context together, if there are any, as :func:`narrow` returns them.
         language_model: Name of the language model, on whose size the width depends.
 
     Raises:
         ValueError: If the number of values differs from the declared width.
     """
-    parts = [OUT_OF_CONTEXT[part.name](words, vectors) for part in features.parts if not part.in_context]
-    table: np.ndarray = np.concatenate([narrow(part) for part in (*parts, *more)], axis=1)
+    parts = [narrow(OUT_OF_CONTEXT[part.name](words, vectors)) for part in features.parts if not part.in_context]
+    table: np.ndarray = np.concatenate([*parts, *more], axis=1)
     if table.shape[1] != (width := features.width(language_model)):
         raise ValueError(f"features={features.name!r} have {table.shape[1]} values, expected {width}")
     return table
@@ -162,6 +167,7 @@ def _in_context(
 ) -> np.ndarray:
     """Compute contextual features in a separate process, which frees the memory of the language model and spaCy.
 
+    They are as :func:`narrow` returns them.
     ``more`` has folder, label and projection of a custom model.
     """
     with tempfile.TemporaryDirectory(dir=near_by) as passing:

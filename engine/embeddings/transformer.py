@@ -17,6 +17,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from engine.embeddings.custom_model import LANES, Shape
+from engine.embeddings.int8_matrix import add_affine, int8_matrix
 from engine.embeddings.word_pieces import Pieces, batches
 from engine.gemm import ROWS, add_product, packed
 from engine.hardware import processor
@@ -41,13 +42,21 @@ class Encoder:
         values: Weights by name, as in BERT's files; matrices are [outputs, inputs].
         shape: Sizes.
         layers: Layers that are used, ascending; 0 for the embeddings.
+        matrix: Returns a matrix as :func:`engine.embeddings.int8_matrix.add_affine` reads it, from its name and its
+            weights, float32 [inputs, outputs]. The name of query, key and value together ends in ``attention.self``.
     """
 
-    def __init__(self, values: Mapping[str, np.ndarray], shape: Shape, layers: Sequence[int]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, np.ndarray],
+        shape: Shape,
+        layers: Sequence[int],
+        matrix: Callable[[str, np.ndarray], Any] = lambda name, weights: packed(weights),
+    ) -> None:
         self.layers, self.size = tuple(layers), shape.size
         self._shape = shape
         self._values = {name: value for name, value in values.items() if name.startswith("embeddings.")}
-        self._stack = [_layer_weights(values, f"encoder.layer.{number}.") for number in range(max(layers))]
+        self._stack = [_layer_weights(values, f"encoder.layer.{number}.", matrix) for number in range(max(layers))]
         places = len(values["embeddings.position_embeddings.weight"]) - shape.first_position
         self._bias = distance_bias(values.get(DISTANCE_BIAS), shape.heads, places)
 
@@ -151,31 +160,35 @@ def distance_bias(table: np.ndarray | None, heads: int, places: int) -> np.ndarr
     return np.ascontiguousarray(table[np.concatenate([rows[::-1], later])].T, np.float32)
 
 
-def _layer_weights(values: Mapping[str, np.ndarray], name: str) -> tuple[tuple[np.ndarray, ...], ...]:
+def _layer_weights(
+    values: Mapping[str, np.ndarray], name: str, matrix: Callable[[str, np.ndarray], Any]
+) -> tuple[tuple[Any, ...], ...]:
     """Return the weights of a layer as :func:`_layer` reads them."""
     kinds = [f"{name}attention.self.{kind}" for kind in ("query", "key", "value")]
-    matrices = [np.concatenate([values[f"{kind}.weight"] for kind in kinds])]
+    matrices = {f"{name}attention.self": np.concatenate([values[f"{kind}.weight"] for kind in kinds])}
     biases = [np.concatenate([values[f"{kind}.bias"] for kind in kinds])]
     for part in ("attention.output.dense", "intermediate.dense", "output.dense"):
-        matrices.append(values[f"{name}{part}.weight"])
+        matrices[f"{name}{part}"] = values[f"{name}{part}.weight"]
         biases.append(values[f"{name}{part}.bias"])
     normal = [
         values[f"{name}{part}LayerNorm.{each}"]
         for part in ("attention.output.", "output.")
         for each in ("weight", "bias")
     ]
-    panels = [packed(np.ascontiguousarray(matrix).T) for matrix in matrices]
-    return tuple(panels), tuple(map(np.ascontiguousarray, biases)), tuple(map(np.ascontiguousarray, normal))
+    read = [matrix(key, np.ascontiguousarray(weights).T) for key, weights in matrices.items()]
+    return tuple(read), tuple(map(np.ascontiguousarray, biases)), tuple(map(np.ascontiguousarray, normal))
 
 
 def compile_encoder() -> None:
-    """Compile a layer, with the functions that it calls."""
+    """Compile a layer with each kind of matrix, with the functions that it calls."""
     size, inner = 32, 64
     shapes = ((3 * size, size), (size, size), (inner, size), (size, inner))
-    matrices = tuple(packed(np.zeros(shape, np.float32).T) for shape in shapes)
+    weights = [np.zeros(shape, np.float32).T for shape in shapes]
     biases, normal = tuple(np.zeros(rows, np.float32) for rows, _ in shapes), (np.zeros(size, np.float32),) * 4
-    rows, bias = np.zeros((3, size), np.float32), distance_bias(None, 2, 3)
-    _layer(rows, np.array([0, 3]), 2, bias, 1e-12, matrices, biases, normal)
+    bias = distance_bias(None, 2, 3)
+    for matrices in (map(packed, weights), (int8_matrix(each, np.ones(len(each))) for each in weights)):
+        rows = np.zeros((3, size), np.float32)
+        _layer(rows, np.array([0, 3]), 2, bias, 1e-12, tuple(matrices), biases, normal)
 
 
 @njit(cache=True, nogil=True, fastmath=_FUSED, error_model="numpy")
@@ -188,8 +201,8 @@ def _layer(x, offsets, heads, near, epsilon, matrices, biases, normal):  # type:
         heads: Attention heads.
         near: Bias of the attention by distance, [heads, 2 · places − 1].
         epsilon: Added to the variance in layer normalisation.
-        matrices: Packed panels: of query, key and value together, of the attention's output, of the inner layer, and of
-            its output.
+        matrices: Those of query, key and value together, of the attention's output, of the inner layer, and of its
+            output.
         biases: Bias of each.
         normal: Scale and shift after the attention, then after the inner layer.
     """
@@ -199,23 +212,23 @@ def _layer(x, offsets, heads, near, epsilon, matrices, biases, normal):  # type:
     count, some = x.shape[0], _FEW * ROWS
     read, mixed = _filled(b1, count), np.empty_like(x)
     for first in range(0, count, some):
-        add_product(x[first : first + some], reading, read[first : first + some])
+        add_affine(x[first : first + some], reading, read[first : first + some])
     for k in range(offsets.size - 1):
         _attend(read[offsets[k] : offsets[k + 1]], heads, near, mixed[offsets[k] : offsets[k + 1]])
     for first in range(0, count, some):
         part = x[first : first + some]
         outer = _filled(b2, part.shape[0])
-        add_product(mixed[first : first + some], mixing, outer)
+        add_affine(mixed[first : first + some], mixing, outer)
         _add(part, outer)
         _normalise(part, g1, c1, epsilon)
         inner = _filled(b3, part.shape[0])
-        add_product(part, widening, inner)
+        add_affine(part, widening, inner)
         for i in range(inner.shape[0]):
             line = inner[i]
             for j in range(line.size):
                 line[j] = _gelu(line[j])
         outer = _filled(b4, part.shape[0])
-        add_product(inner, narrowing, outer)
+        add_affine(inner, narrowing, outer)
         _add(part, outer)
         _normalise(part, g2, c2, epsilon)
 

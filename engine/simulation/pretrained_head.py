@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.config.head_registry import PublicHead
+from engine.config.head_registry import PublicHead, public_name
 from engine.embeddings.features import PUBLIC
 from engine.errors import InvalidConfig, StoreError
 from engine.taggers import Tagger
@@ -21,6 +21,7 @@ def initial_weights(tagger: Tagger, tags: Sequence[str], head: PublicHead) -> np
     """Return the weights of a head for the tags of a corpus, float32 [size].
 
     Scores and transitions of tags that the head does not have are zero. What it learned for other tags is left out.
+    Types are compared by :func:`engine.config.head_registry.public_name`.
 
     Args:
         tagger: A linear CRF over the features of the head.
@@ -32,8 +33,9 @@ def initial_weights(tagger: Tagger, tags: Sequence[str], head: PublicHead) -> np
     """
     found = load(head)
     known = found["tags"].tolist()
-    own = np.array([number for number, tag in enumerate(tags) if tag in known])
-    of_head = np.array([known.index(tags[number]) for number in own])
+    names = [tag[:2] + public_name(tag[2:]) for tag in tags]
+    own = np.array([number for number, name in enumerate(names) if name in known])
+    of_head = np.array([known.index(names[number]) for number in own])
     flat = np.zeros(tagger.size, dtype=np.float32)
     scores, chain = tagger.views(flat)[-2:]
     scores["kernel"][:, own] = found["kernel"][:, of_head]
@@ -52,7 +54,7 @@ def require_common_types(head: PublicHead, types: Iterable[str]) -> None:
     Raises:
         InvalidConfig: If it recognises none of them.
     """
-    if not (every := set(types)) & set(head.types):
+    if not any(map(head.recognises, every := set(types))):
         raise InvalidConfig(
             f"pretrained=True, expected False for a corpus with the entity types {', '.join(sorted(every))}: the "
             f"public weights only recognise {', '.join(head.types)}"

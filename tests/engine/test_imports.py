@@ -16,6 +16,7 @@ RANKS = (
     ("engine.taggers",),
     ("engine.artifact_store", "engine.file_access", "engine.launcher_pipe", "engine.validation"),
     ("engine.access.roles", "engine.config", "engine.hardware", "engine.setup_status", "engine.settings"),
+    ("engine.instructions",),
     ("engine.gemm",),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),

@@ -6,8 +6,8 @@ import pytest
 from engine import embeddings
 from engine.config.feature_registry import ALL_PARTS
 from engine.embeddings import minilm
-from engine.embeddings.contextual import IN_CONTEXT, features, token_vectors
-from engine.embeddings.features import OUT_OF_CONTEXT
+from engine.embeddings.contextual import IN_CONTEXT, features, parts_in_context, token_vectors
+from engine.embeddings.features import OUT_OF_CONTEXT, narrow
 from engine.embeddings.ner_features import found_names
 from engine.embeddings.transformer import CASE_VECTORS, Encoder
 from tests.engine.embeddings.encoders import minilm_weights
@@ -40,7 +40,8 @@ def test_each_type_of_features_extends_the_previous_one() -> None:
     sentences = [["Angela", "Merkel", "visited", "Paris", "."], ["it", "rains"]]
     package, progress_values = embeddings.find("en_core_web_md").folder, []
     contextual, tuned, names = (
-        features(kind, package, sentences, progress_values.append) for kind in ("contextual", "tuned", "names")
+        np.concatenate(list(parts_in_context(kind, package, sentences, progress_values.append)), axis=1)
+        for kind in ("contextual", "tuned", "names")
     )
     assert [part.shape for part in (contextual, tuned, names)] == [(7, 256), (7, 640), (7, 676)]
     assert (tuned[:, :256] == contextual).all()
@@ -49,6 +50,7 @@ def test_each_type_of_features_extends_the_previous_one() -> None:
     assert (names[:, 640:] == found_names(package, sentences)).all()
     assert progress_values[-1] == 1.0
     assert max(progress_values) == 1.0
+    assert (features("tuned", package, sentences, lambda share: None) == narrow(tuned)).all()
 
 
 def test_each_part_of_the_features_has_one_computation() -> None:

@@ -95,6 +95,17 @@ def test_each_weight_belongs_to_its_tag_in_any_order_of_tags():
     assert usual["B-PER", "I-PER"] > usual["O", "I-PER"]
 
 
+def test_types_are_recognised_under_other_names():
+    usual = scores_by_tag(tags_of(("LOC", "ORG", "PER")))
+    found = scores_by_tag(tags_of(("person", "corporation", "group", "Loc")))
+    for tag, name in (("B-person", "B-PER"), ("I-corporation", "I-ORG"), ("I-Loc", "I-LOC"), ("O", "O")):
+        assert np.array_equal(found[tag], usual[name]), tag
+    assert found["B-person", "I-person"] == usual["B-PER", "I-PER"]
+    assert not found["B-group"].any()
+    assert HEAD.recognises("Person")
+    assert not HEAD.recognises("Drug")
+
+
 def test_types_that_the_head_lacks_start_at_zero():
     found = scores_by_tag(tags_of(("DATE", "LOC")))
     assert not found["B-DATE"].any()

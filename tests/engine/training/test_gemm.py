@@ -16,9 +16,9 @@ from engine.gemm import (
     add_product,
     add_product_of_columns,
     packed,
-    target_features,
     use,
 )
+from engine.instructions import target_features
 
 WIDE = PANEL_BYTES // 8
 KB = 2**10
