@@ -35,7 +35,7 @@ TRAINED = 8000
 
 def plan_at(epsilon: float, canaries: int) -> PrivacyPlan:
     """Return the plan of the recommended settings, with canaries among the sentences."""
-    config = recommended_settings.recipe_step(len(recommended_settings.RUNGS) - 1, CORPUS, SENTENCES, epsilon)
+    config = recommended_settings.recipe_step(recommended_settings.WITH_MINILM, CORPUS, SENTENCES, epsilon)
     return PrivacyPlan.from_config(config, SENTENCES + canaries)
 
 
@@ -116,7 +116,7 @@ def _trained(app: Application, seeds: int) -> str:
 
     rows = []
     for epsilon in recommended_settings.EPSILONS:
-        start, configs = time.perf_counter(), list(wanted(len(recommended_settings.RUNGS) - 1, epsilon))[:seeds]
+        start, configs = time.perf_counter(), list(wanted(recommended_settings.WITH_MINILM, epsilon))[:seeds]
         found = [canaries.measure(config, app.settings, TRAINED) for config in configs]
         ratio = float(np.median([audit.best / audit.claimed for audit in found]))
         rows.append(

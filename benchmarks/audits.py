@@ -1,8 +1,8 @@
 """The published audits of CoNLL-2003: ``python -m benchmarks.audits [--table]``.
 
-The paper settings and the recommended settings at ε = 1, 3, 8 and without noise: both kinds of canaries with five
-seeds, and membership inference with 32 shadow models. Takes hours. Audits that the current engine has published are not
-repeated, so you can interrupt it. ``--table`` prints the published audits.
+The paper settings and the recommended settings with MiniLM at ε = 1, 3, 8 and without noise: both kinds of canaries
+with five seeds, and membership inference with 32 shadow models. Takes hours. Audits that the current engine has
+published are not repeated, so you can interrupt it. ``--table`` prints the published audits.
 """
 
 import argparse
@@ -27,7 +27,7 @@ CORPUS = "conll2003"
 SEEDS = 5
 SENTENCES = 14_041
 """Training sentences of CoNLL-2003."""
-SETTINGS = {"paper settings": 0, "recommended settings": len(recommended_settings.RUNGS) - 1}
+SETTINGS = {"paper settings": 0, "recommended settings with MiniLM": recommended_settings.WITH_MINILM}
 """Steps of :mod:`engine.experiments.recommended_settings` by title."""
 
 

@@ -24,7 +24,7 @@ from benchmarks.report import markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
-from engine.experiments.recommended_settings import recommended_settings
+from engine.experiments.recommended_settings import with_minilm
 from engine.federated import fedavg
 from engine.privacy.noise_check.monitor import WAITING, NoiseMonitor
 from engine.settings import Settings
@@ -70,7 +70,7 @@ def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
     """Return the trained configurations: the paper's with a CRF, and the recommended one with the largest batches."""
     sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
-    recommended = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
+    recommended = with_minilm(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
     paper = SimulationConfig(
         corpus=corpus, tagger=TaggerConfig(name="bilstm-crf"), privacy=PrivacyConfig(noise_multiplier=1.0)
     )

@@ -83,7 +83,7 @@ def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, 
 def runs_in_a_new_home(name: str, settings: Settings) -> list[dict[str, Any]]:
     """Return the seconds and F1 of two runs by step of the ablation, each step with a home without any feature."""
     found = []
-    for number in (len(recommended_settings.RUNGS) - 1, len(recommended_settings.STEPS) - 1):
+    for number in (recommended_settings.WITH_MINILM, len(recommended_settings.STEPS) - 1):
         config = recommended_settings.recipe_step(number, name, corpus.resolve(name, settings).train_sentences, 1.0)
         with tempfile.TemporaryDirectory() as folder:
             home = replace(settings, home=Path(folder), store_url=f"sqlite:///{folder}/runs.sqlite", shared=None)

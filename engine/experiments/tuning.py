@@ -43,6 +43,8 @@ MOST_TRIALS, MOST_SEEDS = 10_000, 1_000
 FIRST_SEED = MOST_SEEDS
 """Seed of the first trial; the winner's runs have the seeds 0, 1, 2 …, so that no two runs have the same noise."""
 RANDOM = "a random draw"
+_FEATURES = recommended_settings.STEPS[recommended_settings.WITH_MINILM].changes["features"]
+"""Features of all trials."""
 _STARTUP = 8
 """Number of random trials before the sampler (TPE) uses the results."""
 
@@ -100,7 +102,7 @@ def _short(corpus: str) -> str:
 
 def _aims(label: str, epsilon: float, corpus: str, development: str, settings: Settings) -> Study:
     private, public = (corpora.resolve(each, settings) for each in (corpus, development))
-    learned = contamination.overlap(private, recommended_settings.RUNGS[-1].changes["features"])
+    learned = contamination.overlap(private, _FEATURES)
     if learned.breaks_privacy:
         raise InvalidConfig(f"corpus={corpus!r} cannot be used for a private search: {learned.privacy_text}")
     return Study(
@@ -142,7 +144,7 @@ def _with_budget(study: Study, budget: float | None, seeds: int, settings: Setti
         return study
     if not (math.isfinite(budget) and budget > 0):
         raise InvalidConfig(f"budget={budget!r}, expected a positive number")
-    default = recommended_settings.recommended_settings(study.corpus, study.sentences, study.epsilon)
+    default = recommended_settings.with_minilm(study.corpus, study.sentences, study.epsilon)
     order = rdp_filter.filter_for(budget, study.delta, _plans(default, study, settings)[0]).order
     return replace(study, budget=budget, order=order, seeds=seeds)
 
@@ -163,9 +165,7 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
 def optimism_bias(study: Study, settings: Settings) -> str:
     """Return a warning on the trials' F1; empty unless the features were fitted on the validation sentences."""
     development = corpora.resolve(study.development, settings)
-    return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).optimism_bias(
-        "validation"
-    )
+    return contamination.overlap(development, _FEATURES).optimism_bias("validation")
 
 
 def search(
@@ -194,7 +194,7 @@ def search(
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
     if study.private and study.budget is None:
         raise InvalidConfig(_budget_trouble(study, None))
-    base = recommended_settings.recommended_settings(
+    base = recommended_settings.with_minilm(
         study.corpus, corpora.resolve(study.corpus, settings).train_sentences, study.epsilon
     )
     while len(study.trials) < trials:

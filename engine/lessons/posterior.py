@@ -124,7 +124,7 @@ def training_epsilon(epsilon: float, size: int) -> float:
         size: Sentences of the person.
     """
     sentences = synthetic.SIZES["train"]
-    plan = PrivacyPlan.from_config(recommended_settings.recommended_settings(SYNTHETIC, sentences, epsilon), sentences)
+    plan = PrivacyPlan.from_config(recommended_settings.with_minilm(SYNTHETIC, sentences, epsilon), sentences)
     return group_epsilon_of_training([(plan, plan.steps)], size)
 
 

@@ -42,7 +42,7 @@ def curve(corpus: str, sentences: int, find: Callable[[SimulationConfig], Run | 
         sentences: Number of training sentences of the corpus.
         find: Returns the run with a configuration, or None.
     """
-    last = len(recommended_settings.RUNGS) - 1
+    last = len(recommended_settings.STEPS) - 1
     paper = recommended_settings.recipe_step(0, corpus, sentences, None)
     configs = [
         (GOOD, recommended_settings.recipe_step(last, corpus, sentences, epsilon))

@@ -144,8 +144,8 @@ def _would_have_cost(study: Study) -> str:
 def study_origin(study: Study) -> str:
     """Return sentences on the start of the search and on the data that influenced its search space."""
     rest = (
-        "The fixed features, optimiser and loss and the search ranges follow the recommended settings. The learning "
-        "rate of the recommended settings was selected on CoNLL-2003's validation set, which no ε here covers"
+        "The fixed features, optimiser and loss and the search ranges follow the recommended settings with MiniLM. The "
+        "learning rate of these settings was selected on CoNLL-2003's validation set, which no ε here covers"
     )
     if study.first == GOOD_PRACTICE:
         return f"The first trial uses the recommended settings. {rest}."

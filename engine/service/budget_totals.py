@@ -75,7 +75,7 @@ def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
     settings = {"paper settings, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))}
     for epsilon in recommended_settings.EPSILONS:
         try:
-            settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
+            settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.with_minilm(
                 corpus, sentences, epsilon
             )
         except InvalidConfig:
@@ -85,7 +85,7 @@ def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
 
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
-        return PrivacyPlan.from_config(recommended_settings.recommended_settings(corpus, sentences, epsilon), sentences)
+        return PrivacyPlan.from_config(recommended_settings.with_minilm(corpus, sentences, epsilon), sentences)
     except InvalidConfig:  # too few sentences, or too small an ε
         return _WHOLE
 

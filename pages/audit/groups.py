@@ -102,10 +102,13 @@ def chosen(grouped: Iterable[Group], run_id: str | None) -> Group | None:
 
 
 def name_of(config: SimulationConfig) -> str:
-    """Return the name of a configuration: paper settings, recommended settings, or its tagger and σ."""
+    """Return the name of a configuration: paper settings, recommended settings with MiniLM, or its tagger and σ."""
     privacy = {"noise_multiplier", "clip_norm", "seed", "delta"}
     own = {name: value for name, value in config.flat().items() if name not in privacy}
-    for title, number in (("Paper settings", 0), ("Recommended settings", len(recommended_settings.RUNGS) - 1)):
+    for title, number in (
+        ("Paper settings", 0),
+        ("Recommended settings with MiniLM", recommended_settings.WITH_MINILM),
+    ):
         for epsilon in (1.0, None):
             step = recommended_settings.recipe_step(number, config.corpus, _SENTENCES, epsilon).flat()
             if own == {name: value for name, value in step.items() if name not in privacy}:

@@ -6,7 +6,18 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.config import FEATURE_SETS, FLAT, NOISE, OF_KIND, PROPOSED, PrivacyConfig, SimulationConfig, fields_of
+from engine.config import (
+    FEATURE_SETS,
+    FLAT,
+    MINILM,
+    NOISE,
+    OF_KIND,
+    PROPOSED,
+    PrivacyConfig,
+    SimulationConfig,
+    fields_of,
+)
+from engine.config.encoder_registry import MPNET
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
@@ -19,6 +30,7 @@ from pages.shared import address, browser_history
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
+_RECOMMENDED = "recommended_language_model"
 
 
 def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
@@ -107,9 +119,23 @@ def _starts(app: Application) -> None:
     )
     with st.popover("Recommended settings", width="stretch"):
         st.markdown(
-            "Features from public data and public labels, few weights, CRF, large batches, Adam, averaged weights. "
-            "Choose a target ε:"
+            "Features from public data and public labels, few weights, CRF, large batches, Adam, averaged weights."
         )
+        models = [name for name in (MPNET, MINILM) if name in advanced.language_models(app)]
+        if len(models) > 1:
+            st.segmented_control(
+                "Language model",
+                models,
+                default=MPNET,
+                format_func=lambda name: "MPNet, higher F1" if name == MPNET else "MiniLM",
+                required=True,
+                key=_RECOMMENDED,
+                help="With MPNet, the training starts from public weights if they recognise an entity type of the "
+                "corpus. The page Recommended settings compares both.",
+            )
+        else:
+            st.caption("With MPNet, a larger language model that is not installed here, F1 is higher.")
+        st.markdown("Choose a target ε:")
         for epsilon in recommended_settings.EPSILONS:
             st.button(f"ε = {epsilon:g}", on_click=_take, args=(app, epsilon), width="stretch", key=f"good-{epsilon:g}")
 
@@ -124,9 +150,12 @@ def _take(app: Application, epsilon: float | None) -> None:
         config = SimulationConfig(corpus=state.corpus)
     else:
         try:
-            config = recommended_settings.recommended_settings(
-                state.corpus, app.corpora.train_sentences(state.corpus), epsilon
-            )
+            sentences = app.corpora.train_sentences(state.corpus)
+            if state.get(_RECOMMENDED) == MPNET:
+                types = [name for info in app.corpora.all() if info.name == state.corpus for name in info.entity_types]
+                config = recommended_settings.recommended_settings(state.corpus, sentences, epsilon, types)
+            else:
+                config = recommended_settings.with_minilm(state.corpus, sentences, epsilon)
         except EpsilonError as error:
             corpora.say(error)
             return

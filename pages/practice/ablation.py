@@ -1,6 +1,4 @@
-"""Rows, sentences and a chart of the ablation, from the paper settings to beyond the recommended ones. Without
-streamlit.
-"""
+"""Rows, sentences and a chart of the ablation, from the paper settings to the recommended ones. Without streamlit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.recommended_settings import RUNGS, RecipeStep
+from engine.experiments.recommended_settings import WITH_MINILM, RecipeStep
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, charts, metrics, palette
@@ -31,12 +29,12 @@ def answer(steps: Sequence[Step]) -> str:
         steps: All steps in order, as in :data:`engine.experiments.recommended_settings.STEPS`.
     """
     for epsilon in sorted(steps[0].measured):
-        first, recommended, last = (steps[n].measured[epsilon].entity for n in (0, len(RUNGS) - 1, -1))
+        first, minilm, recommended = (steps[n].measured[epsilon].entity for n in (0, WITH_MINILM, -1))
         if first and recommended:
-            larger = f" With a larger language model and pretrained weights, F1 is {last.f1.mean:.2f}." if last else ""
+            smaller = f", and {minilm.f1.mean:.2f} with a small language model" if minilm else ""
             return (
                 f"At ε ≤ {epsilon:g} the paper settings reach F1 {first.f1.mean:.2f}, the recommended settings "
-                f"F1 {recommended.f1.mean:.2f}.{larger} The training sentences are the same; public data are added."
+                f"{recommended.f1.mean:.2f}{smaller}. The training sentences are the same; public data are added."
             )
     return "Effect of each recommended setting on F1 at the same ε. No run of it is finished yet."
 
@@ -69,7 +67,7 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
 
 
 def federated_rows(federated: Sequence[OverSeeds]) -> list[dict[str, Any]]:
-    """Return the recommended settings by number of clients and rounds, at one ε, as table rows."""
+    """Return settings by number of clients and rounds, at one ε, as table rows."""
     return [
         {
             "clients": results.config.federation.clients,

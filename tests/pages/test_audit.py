@@ -21,7 +21,7 @@ from pages.audit.groups import chosen, groups, name_of
 from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP, SERVER
 from tests.pages.reading import figures
 
-GOOD = replace(recommended_settings.recommended_settings("synthetic", 14_041, 3.0), corpus="synthetic")
+GOOD = replace(recommended_settings.with_minilm("synthetic", 14_041, 3.0), corpus="synthetic")
 WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
 
 
@@ -42,7 +42,7 @@ def test_groups_combine_seeds_of_a_configuration():
     assert sorted(len(group.audits) for group in result) == [1, 2]
     both = next(group for group in result if len(group.audits) == 2)
     assert both.config == replace(GOOD, seed=0)
-    assert both.title == "Recommended settings, ε = 3"
+    assert both.title == "Recommended settings with MiniLM, ε = 3"
     assert both.membership == MEMBERSHIP
     assert chosen(result, f"{1:016x}") is both
     assert chosen(result, "none") is None
@@ -51,8 +51,8 @@ def test_groups_combine_seeds_of_a_configuration():
 def test_recipe_steps_have_the_same_name_at_every_epsilon():
     for epsilon in (1.0, 8.0, None):
         assert (
-            name_of(recommended_settings.recipe_step(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
-            == "Recommended settings"
+            name_of(recommended_settings.recipe_step(recommended_settings.WITH_MINILM, "conll2003", 14_041, epsilon))
+            == "Recommended settings with MiniLM"
         )
         assert name_of(recommended_settings.recipe_step(0, "conll2003", 14_041, epsilon)) == "Paper settings"
     assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
@@ -61,7 +61,7 @@ def test_recipe_steps_have_the_same_name_at_every_epsilon():
 def test_answer_has_claimed_and_measured_epsilon():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
     text = messages.answer(group)
-    assert "Recommended settings, ε = 3 claimed" in text
+    assert "Recommended settings with MiniLM, ε = 3 claimed" in text
     assert "lower bounds on ε, means over 2 seeds: 1.5 (white-box attacker)" in text
     assert "less than 0.01 (black-box attacker)" in text
     assert "members" not in text

@@ -51,7 +51,7 @@ def test_setting_title_has_the_non_default_fields(fields, title):
 
 
 def test_title_of_recommended_settings_has_no_raw_name():
-    title_text = titles.setting(recommended_settings.recommended_settings("conll2003", 14_041, 3.0))
+    title_text = titles.setting(recommended_settings.with_minilm("conll2003", 14_041, 3.0))
     assert (
         "Linear, CRF, σ = 1.48 · CoNLL-2003 English news · Public NER tagger · context window 2 · constrained decoding"
         in title_text

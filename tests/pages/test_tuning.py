@@ -11,7 +11,7 @@ from pages.tuning import chart as tuning
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
-BEST = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
+BEST = recommended_settings.with_minilm("conll2003", 14_041, 3.0)
 CHOSEN = {name: BEST.flat()[name] for name in _space(14_041)}
 STUDY = Study(
     name="a-search",

@@ -124,7 +124,7 @@ CONFIGS = [
     SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
     SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
     SimulationConfig.from_flat({"clients": 2, "data_fraction": 0.5, "partition": "independent"}),
-    recommended_settings.recommended_settings("conll2003", 14_041, 1.0),
+    recommended_settings.with_minilm("conll2003", 14_041, 1.0),
     SimulationConfig.from_flat({"corpus": "synthetic + b's + btc", "rounds": 3}),
     SimulationConfig.from_flat(
         {

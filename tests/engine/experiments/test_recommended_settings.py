@@ -9,7 +9,7 @@ import pytest
 from engine.config import SimulationConfig
 from engine.corpus import synthetic
 from engine.experiments import recommended_settings
-from engine.experiments.recommended_settings import EPSILONS, RUNGS, STEPS
+from engine.experiments.recommended_settings import EPSILONS, STEPS, WITH_MINILM
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
 
@@ -18,7 +18,7 @@ CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
 
 @pytest.mark.repeats(after=2)
 @pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1, len(STEPS) - 1])
+@pytest.mark.parametrize("number", [0, 1, WITH_MINILM, len(STEPS) - 1])
 def test_sigma_is_the_smallest_within_epsilon(corpus, number) -> None:
     config = recommended_settings.recipe_step(number, corpus, CORPORA[corpus], 3.0)
     assert recommended_settings.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
@@ -59,7 +59,7 @@ def divergence(order: float, probability: float, sigma: float) -> float:
 @pytest.mark.parametrize("delta", [1e-7, 1e-5])
 def test_a_smaller_delta_needs_more_noise(delta) -> None:
     """An independent upper bound gives ε = 3, so a σ stored for δ = 1e-5 fails for δ = 1e-7."""
-    config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
+    config = recommended_settings.with_minilm("conll2003", 14_041, 3.0)
     config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, delta=delta))
     sigma = recommended_settings.noise(config, 14_041, 3.0)
     assert sigma == {1e-7: 1.75, 1e-5: 1.48}[delta]
@@ -76,7 +76,7 @@ def test_a_smaller_delta_needs_more_noise(delta) -> None:
 
 def test_stored_sigmas_are_used_for_poisson_sampling_only(monkeypatch) -> None:
     monkeypatch.setattr(recommended_settings, "found_noise", lambda config, sentences, epsilon: 99.0)
-    config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
+    config = recommended_settings.with_minilm("conll2003", 14_041, 3.0)
     assert recommended_settings.noise(config, 14_041, 3.0) == 1.48
     shuffled = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, sampling="shuffle"))
     recommended_settings.noise.cache_clear()
@@ -87,8 +87,8 @@ def test_stored_sigmas_are_used_for_poisson_sampling_only(monkeypatch) -> None:
 def test_first_step_is_the_paper_and_last_step_the_recommended_settings() -> None:
     first = recommended_settings.recipe_step(0, "conll2003", 14_041, 1.0)
     assert first == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
-    recommended = recommended_settings.recommended_settings("conll2003", 14_041, 1.0)
-    assert recommended == recommended_settings.recipe_step(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
+    recommended = recommended_settings.with_minilm("conll2003", 14_041, 1.0)
+    assert recommended == recommended_settings.recipe_step(WITH_MINILM, "conll2003", 14_041, 1.0)
     assert recommended.tagger.name == "linear-crf"
     assert recommended.training.averaging == 0.95
 
@@ -104,7 +104,7 @@ def test_each_step_changes_the_fields_it_names() -> None:
 
 @pytest.mark.repeats
 def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
-    assert recommended_settings.recommended_settings("small", 300, 8.0).training.batch_size == 100
+    assert recommended_settings.with_minilm("small", 300, 8.0).training.batch_size == 100
 
 
 def test_steps_without_privacy_do_not_clip() -> None:

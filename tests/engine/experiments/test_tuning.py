@@ -114,7 +114,7 @@ def plans_of(study: Study) -> list[PrivacyPlan]:
 
 def test_first_trial_is_not_the_recommended_settings_and_the_best_wins(settings, fast_trials, approximate_noise):
     study = search(settings, 6)
-    recommended = recommended_settings.recommended_settings("synthetic", TRAIN, 3.0)
+    recommended = recommended_settings.with_minilm("synthetic", TRAIN, 3.0)
     assert fast_trials[0].training.learning_rate != recommended.training.learning_rate
     assert fast_trials[0].privacy.clip_norm != recommended.privacy.clip_norm
     assert study.first == tuning.RANDOM
@@ -151,7 +151,7 @@ def test_an_interrupted_search_resumes_identically(settings, fast_trials, approx
 
 def test_each_trial_has_the_smallest_sigma_within_epsilon(settings, fast_trials):
     study = search(settings, 2, epsilon=2.0)
-    base = recommended_settings.recommended_settings("synthetic", TRAIN, 2.0)
+    base = recommended_settings.with_minilm("synthetic", TRAIN, 2.0)
     for trial in study.trials:
         config = tuning.priced(base, trial.chosen, TRAIN, 2.0)
         assert config.privacy.noise_multiplier == trial.noise_multiplier
@@ -318,7 +318,7 @@ def test_on_development_keeps_steps_and_relative_noise(settings, tmp_path):
     small = write_corpus(tmp_path / "small.conll", corpus.resolve("synthetic", settings).load().train[:250])
     size = corpus.resolve(small, settings).train_sentences
     study = Study(name="s", epsilon=3.0, delta=1e-5, corpus="synthetic", development=small)
-    target = recommended_settings.recommended_settings("synthetic", TRAIN, 3.0)
+    target = recommended_settings.with_minilm("synthetic", TRAIN, 3.0)
     found = tuning.on_development(target, study, settings)
     assert found.corpus == small
     assert found.training.batch_size == size < target.training.batch_size
