@@ -1,14 +1,15 @@
 """Signed-in users on all pages of a dashboard.
 
-``python -m benchmarks.mixed_load [--sessions 20 60] [--minutes N] [--servers N] [--json] [--save]``. One dashboard, or
-several with one home behind nginx, require sign-in, at an identity provider on this machine. Each session is another
-user, who signs in, opens a random page of the navigation, reads for half a minute on average, and opens the next one. A
-fifth of the sessions stay on Explore and move a slider every ten seconds. A twentieth start a short run there, and
-watch it.
+``python -m benchmarks.mixed_load [--sessions 20 60] [--minutes N] [--loads N] [--servers N] [--json] [--save]``. One
+dashboard, or several with one home behind nginx, require sign-in, at an identity provider on this machine. Each session
+is another user, who signs in, opens a random page of the navigation, reads for half a minute on average, and opens the
+next one. A fifth of the sessions stay on Explore and move a slider every ten seconds. A twentieth start a short run
+there, and watch it.
 
 The sessions are in one other process, which uses HTTP and Streamlit's messages (:mod:`benchmarks.mixed_load_client`).
 Printed are the seconds of an answer for each page and action, the servers' memory for each session, their memory a
-minute and a half after all sessions have left, and all errors.
+minute and a half after all sessions have left, and all errors. With several loads, one after another on the same
+servers, the values are those of the last one, and the memory after each load is printed.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def serving(home: Path, sessions: int, servers: int = 1) -> Iterator[tuple[str, 
 
 
 def measure(
-    sessions: int, seconds: float, home: Path, servers: int
+    sessions: int, seconds: float, home: Path, servers: int, loads: int
 ) -> tuple[dict[str, Any], dict[str, list[float]], list[str]]:
     """Measure one number of sessions with new dashboards.
 
@@ -79,7 +80,8 @@ def measure(
         for each in started:
             each.wait_until_idle()
         # One session first: what is loaded once, and kept for all, is not memory of a session.
-        for number, duration in ((1, 30.0), (sessions, seconds)):
+        left: list[int] = []
+        for number, duration in ((1, 30.0), *[(sessions, seconds)] * loads):
             before, processor, most = memory(), processor_seconds(), 0
             with (home / "answers.json").open("w+") as output:
                 client = subprocess.Popen(
@@ -93,8 +95,8 @@ def measure(
                 output.seek(0)
                 seen = json.load(output)
             processor = processor_seconds() - processor
-        time.sleep(LEFT_SECONDS)
-        after = memory()
+            time.sleep(LEFT_SECONDS)
+            left.append(memory())
         logs = [each.log for each in started]
         faults = [*seen["faults"], *log_faults(*logs, home / "cluster" / "log.txt")]
     every = [each for times in seen["took"].values() for each in times]
@@ -109,7 +111,8 @@ def measure(
         "seconds_most": round(max(every), 2),
         "cores": round(processor / seconds, 2),
         "megabytes_a_session": round((most - before) / sessions / 1e6, 1),
-        "megabytes_a_session_after": round((after - before) / sessions / 1e6, 1),
+        "megabytes_a_session_after": round((left[-1] - before) / sessions / 1e6, 1),
+        "megabytes_after_each_load": [round(each / 1e6) for each in left],
         "faults": len(faults),
     }
     return values, seen["took"], faults
@@ -120,6 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, nargs="+", default=[60])
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--loads", type=int, default=1, help="number of loads on the same servers")
     parser.add_argument("--servers", type=int, default=1, help="number of dashboards; more than one need nginx")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="save the result")
@@ -127,7 +131,7 @@ def main() -> None:
     rows, pages = [], []
     for sessions in options.sessions:
         with tempfile.TemporaryDirectory() as folder:
-            values, took, faults = measure(sessions, 60 * options.minutes, Path(folder), options.servers)
+            values, took, faults = measure(sessions, 60 * options.minutes, Path(folder), options.servers, options.loads)
         rows.append(values)
         for name, times in sorted(took.items()):
             p95 = round(float(np.quantile(times, 0.95)), 2)

@@ -14,7 +14,8 @@ from streamlit.proto.RootContainer_pb2 import RootContainer
 from engine import corpus
 from engine.cluster import supervisor
 from engine.config import MINILM, PrivacyConfig, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
-from engine.embeddings import contamination
+from engine.config.encoder_registry import MPNET
+from engine.embeddings import contamination, custom_model
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
 from engine.service import Application
@@ -142,6 +143,32 @@ def test_new_clients_get_sentences_independently_and_the_paper_has_equal_sizes(p
     assert test.selectbox(key="partition").value == "random"
     assert "partition" not in test.query_params
     assert page(clients="5").selectbox(key="partition").value == "random"
+
+
+class TestRecommendedSettings:
+    @staticmethod
+    def chosen(test) -> tuple[str, bool]:
+        test.button(key="good-3").click().run()
+        assert not test.exception
+        fields = test.query_params
+        assert fields["learning_rate"] == "0.1" if fields.get("language_model") else "0.05"
+        return fields.get("language_model", MINILM), fields.get("pretrained") == "yes"
+
+    def test_use_the_larger_model_and_public_weights(self, page):
+        test = page()
+        assert self.chosen(test) == (MPNET, True)
+        assert "0.9" in texts(test.markdown)
+        test.session_state["recommended_language_model"] = MINILM
+        assert self.chosen(test) == (MINILM, False)
+
+    def test_do_not_start_from_weights_for_other_types(self, page):
+        assert self.chosen(page(corpus="bc5cdr")) == (MPNET, False)
+
+    def test_have_the_smaller_model_where_the_larger_one_is_missing(self, page, monkeypatch):
+        monkeypatch.setattr(custom_model, "installed", lambda settings: [MINILM])
+        test = page()
+        assert "MPNet, a larger language model that is not installed here" in texts(test.caption)
+        assert self.chosen(test) == (MINILM, False)
 
 
 def test_overlap_of_corpus_and_features_shows_a_warning(page, published_settings, monkeypatch):
