@@ -2,8 +2,9 @@
 
 The runs of Explore's slider at the first paper's settings, all cells of its tables, the counterfactuals and fixes of
 Training diagnostics, the steps to the recommended settings, and these in federated training: on CoNLL-2003 with five
-seeds, on the embedded corpus with one. Then FedNER's table and figures on three medical corpora. Runs are computed in
-parallel, one per core. Published runs are skipped, so you can interrupt and restart it.
+seeds, on the embedded corpus with one. Then the recommended settings on eight corpora and on parts of one, and FedNER's
+table and figures on three medical corpora. Runs are computed in parallel, one per core. Published runs are skipped, so
+you can interrupt and restart it.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import sys
 import time
 
+from benchmarks import recommended
 from engine import corpus as corpora
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, recommended_settings, seed_aggregates
@@ -65,11 +67,17 @@ def main() -> int:
         choices=list(fedner_2020.TABLES),
         help="one table or figure of FedNER; default: all",
     )
+    parser.add_argument(
+        "--recommended", action="store_true", help="the recommended settings on eight corpora and on parts of one"
+    )
     parser.add_argument("--seeds", type=int, help="number of seeds of each cell; default: that of the published means")
     chosen = parser.parse_args()
     app, begun = Application.from_environment(), time.monotonic()
-    everything = not (chosen.corpus or chosen.fedner)
+    everything = not (chosen.corpus or chosen.fedner or chosen.recommended)
     configs = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
+    if everything or chosen.recommended:
+        configs += _recommended(app.settings, chosen.seeds or seed_aggregates.SEEDS)
+    configs = list(dict.fromkeys(configs))
     configs += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
     published = {run.run_id for run in app.queries.published()}
     asked = app.runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
@@ -87,6 +95,13 @@ def main() -> int:
     minutes = (time.monotonic() - begun) / 60
     sys.stdout.write(f"{computed - failed:,} runs computed in {minutes:.0f} min, {failed} failed\n")
     return 1 if failed else 0
+
+
+def _recommended(settings: Settings, seeds: int) -> list[SimulationConfig]:
+    """Return the recommended settings on eight corpora and on parts of one, those with the first seed first."""
+    rows = [*recommended.on_corpora(settings).values(), *recommended.on_parts(settings).values()]
+    every = [seed_aggregates.with_seeds(config, seeds) for configs in rows for config in configs]
+    return [of_seed for column in zip(*every, strict=True) for of_seed in column]
 
 
 def _publish(app: Application, run_id: str) -> str:

@@ -5,10 +5,10 @@
 import argparse
 import itertools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import audits, readme_figures
+from benchmarks import audits, readme_figures, recommended
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import lessons_table, markdown, step_table, tagging_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
@@ -122,6 +122,34 @@ def federated() -> str:
     )
 
 
+def corpora() -> str:
+    """Return F1 of the recommended settings at each ε on eight corpora."""
+    app = Application.from_environment()
+    titles = {info.name: info.title for info in app.corpora.all()}
+    rows = [
+        (titles[name], f"{app.corpora.train_sentences(name):,}", *_f1_of(configs, app))
+        for name, configs in recommended.on_corpora(app.settings).items()
+    ]
+    return markdown(("corpus", "training sentences", *_epsilons()), rows)
+
+
+def parts() -> str:
+    """Return F1 of the recommended settings at each ε on parts of CoNLL-2003."""
+    app = Application.from_environment()
+    rows = [(f"{size:,}", *_f1_of(configs, app)) for size, configs in recommended.on_parts(app.settings).items()]
+    return markdown(("training sentences", *_epsilons()), rows)
+
+
+def _epsilons() -> list[str]:
+    return [*("not private" if each is None else f"ε = {each:g}" for each in recommended.EPSILONS), "seeds"]
+
+
+def _f1_of(configs: Sequence[SimulationConfig], app: Application) -> list[str]:
+    """Return F1 over the seeds of each configuration, and the number of seeds."""
+    results = [over_seeds(config, app.queries.find) for config in configs]
+    return [*(result.entity.f1.text if result.entity else "" for result in results), _seeds(results)]
+
+
 def medical() -> str:
     """Return FedNER's table and figures: strict and relaxed F1 on each silo, reported F1 on ADE, and gains."""
     app = Application.from_environment()
@@ -200,6 +228,8 @@ TABLES = {
     "paper": paper_tables,
     "open-questions": open_questions,
     "ladder": ablation,
+    "corpora": corpora,
+    "parts": parts,
     "federated": federated,
     "medical": medical,
     "audits": attacked,

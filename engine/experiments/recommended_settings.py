@@ -25,6 +25,9 @@ _LARGE = 1024
 SMALLEST_SHARE = 3
 """A batch has at most 1/3 of the sentences, since larger sampling rates give little amplification."""
 
+_FEW, _FEWER_EPOCHS = 1000, 10.0
+"""Training sentences times ε below which the recommended settings have fewer epochs."""
+
 
 @dataclass(frozen=True)
 class RecipeStep:
@@ -97,6 +100,12 @@ STEPS = (
         "The training starts from a CRF that was trained without noise on the labels of Wikigold.",
         {"pretrained": True},
     ),
+    RecipeStep(
+        "more and smaller steps",
+        "More epochs at half the learning rate. From good initial weights, small steps with more noise lead further.",
+        {"epochs": 20.0, "learning_rate": 0.05},
+        alone={"epochs": 10.0, "learning_rate": 0.02},
+    ),
 )
 """Steps in order; learning rates were selected on CoNLL-2003's validation set with seed 0 at ε = 3."""
 WITH_MINILM = next(number for number, step in enumerate(STEPS) if MPNET in step.changes.values()) - 1
@@ -154,10 +163,12 @@ def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: f
 _KNOWN = {
     (14_041, 32, 10.0): {1.0: 0.89, 3.0: 0.64, 8.0: 0.49},
     (14_041, 1024, 10.0): {1.0: 3.39, 3.0: 1.48, 8.0: 0.87},
+    (14_041, 1024, 20.0): {1.0: 4.66, 3.0: 1.9, 8.0: 1.03},
     (2_808, 936, 10.0): {1.0: 7.05, 3.0: 2.8, 8.0: 1.36},
     (702, 234, 10.0): {1.0: 7.05, 3.0: 2.8, 8.0: 1.36},
     (4_400, 32, 10.0): {1.0: 1.26, 3.0: 0.77, 8.0: 0.57},
     (4_400, 1024, 10.0): {1.0: 5.93, 3.0: 2.39, 8.0: 1.21},
+    (4_400, 1024, 20.0): {1.0: 8.22, 3.0: 3.2, 8.0: 1.53},
     (880, 293, 10.0): {1.0: 7.04, 3.0: 2.79, 8.0: 1.36},
     (220, 73, 10.0): {1.0: 7.01, 3.0: 2.79, 8.0: 1.36},
 }
@@ -210,9 +221,11 @@ def with_minilm(corpus: str, sentences: int, epsilon: float) -> SimulationConfig
 
 
 def recommended_settings(corpus: str, sentences: int, epsilon: float | None, types: Iterable[str]) -> SimulationConfig:
-    """Return the last step of ``STEPS`` that applies to a corpus.
+    """Return the last step of ``STEPS``, adapted to a corpus.
 
-    The training starts from pretrained weights if they recognise one of its entity types.
+    The training starts from pretrained weights if they recognise one of its entity types. If ``epsilon`` is small for
+    the number of sentences, there are fewer steps, since each one needs more noise. Both rules were selected on the
+    validation set of CoNLL-2003, the second one for parts of its training set.
 
     Args:
         corpus: name of the corpus.
@@ -220,8 +233,13 @@ def recommended_settings(corpus: str, sentences: int, epsilon: float | None, typ
         epsilon: largest ε; None for no noise.
         types: its entity types.
     """
-    last = len(STEPS) - 1
-    head = recipe_step(last, corpus, sentences, None).public_head
-    if head is None or not any(map(head.recognises, types)):
-        last -= 1
-    return recipe_step(last, corpus, sentences, epsilon)
+    config = recipe_step(len(STEPS) - 1, corpus, sentences, epsilon)
+    changes: dict[str, Any] = {}
+    if config.public_head is None or not any(map(config.public_head.recognises, types)):
+        changes["pretrained"] = False
+    if epsilon is not None and sentences * epsilon < _FEW:
+        changes["epochs"] = _FEWER_EPOCHS
+    if not changes:
+        return config
+    config = SimulationConfig.from_flat(config.flat() | changes)
+    return config if epsilon is None else with_noise(config, noise(config, sentences, epsilon))

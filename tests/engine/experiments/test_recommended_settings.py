@@ -93,6 +93,25 @@ def test_first_step_is_the_paper_and_last_step_the_recommended_settings() -> Non
     assert recommended.training.averaging == 0.95
 
 
+def test_recommended_settings_are_the_last_step_for_a_large_corpus_with_known_types() -> None:
+    found = recommended_settings.recommended_settings
+    for epsilon in (3.0, None):
+        last = recommended_settings.recipe_step(len(STEPS) - 1, "conll2003", 14_041, epsilon)
+        assert found("conll2003", 14_041, epsilon, ("LOC", "DATE")) == last
+        other = found("conll2003", 14_041, epsilon, ("Drug",))
+        assert other == SimulationConfig.from_flat(last.flat() | {"pretrained": False})
+        assert other.privacy.noise_multiplier == last.privacy.noise_multiplier
+
+
+@pytest.mark.parametrize(("sentences", "target", "epochs"), [(300, 3.0, 10), (300, 8.0, 20), (2000, 0.5, 20)])
+def test_a_small_corpus_has_fewer_steps_at_a_small_epsilon(sentences, target, epochs) -> None:
+    config = recommended_settings.recommended_settings("small", sentences, target, ("PER",))
+    assert config.training.epochs == epochs
+    assert config.training.batch_size == sentences // 3
+    plan = PrivacyPlan.from_config(config, sentences)
+    assert 0.99 * target < epsilon(plan, plan.steps) <= target
+
+
 def test_each_step_changes_the_fields_it_names() -> None:
     for number in range(1, len(STEPS)):
         before, after = (
