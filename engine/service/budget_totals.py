@@ -16,6 +16,8 @@ _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
 """A release with all examples; its best Rényi order suits all such releases at any noise."""
+_TYPES = ()
+"""Entity types, which do not affect the cost of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +77,8 @@ def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
     settings = {"paper settings, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))}
     for epsilon in recommended_settings.EPSILONS:
         try:
-            settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.with_minilm(
-                corpus, sentences, epsilon
+            settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
+                corpus, sentences, epsilon, _TYPES
             )
         except InvalidConfig:
             continue
@@ -85,7 +87,8 @@ def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
 
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
-        return PrivacyPlan.from_config(recommended_settings.with_minilm(corpus, sentences, epsilon), sentences)
+        config = recommended_settings.recommended_settings(corpus, sentences, epsilon, _TYPES)
+        return PrivacyPlan.from_config(config, sentences)
     except InvalidConfig:  # too few sentences, or too small an ε
         return _WHOLE
 
