@@ -5,6 +5,7 @@ They are those of all-MiniLM-L6-v2 (Apache 2.0), as distributed in the package `
 """
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ SHAPE = Shape(kind="bert", layers=6, size=384, heads=12, epsilon=1e-12)
 PUBLIC = Path(__file__).resolve().parent / "public"
 ADAPTER = PUBLIC / "minilm-adapter.npz"
 _WORDS = "embeddings.word_embeddings.weight"
+_LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
 
 
 def folder() -> Path:
@@ -36,8 +38,13 @@ def folder() -> Path:
     return Path(places[0]) / "model"
 
 
-def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
-    """Return the public weights by name, float32, of MiniLM or a custom model."""
+def weights(own: OwnModel | None = None, layers: int | None = None) -> dict[str, np.ndarray]:
+    """Return the public weights by name, float32, of MiniLM or another model.
+
+    Args:
+        own: Model instead of MiniLM.
+        layers: Number of layers that are read; None for all.
+    """
     from safetensors import safe_open
 
     found = {}
@@ -46,6 +53,8 @@ def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
             known = known_name(name)
             if own is None and known == _WORDS:
                 found[known] = _words()
+            elif layers is not None and (number := _LAYER.match(known)) and int(number[1]) >= layers:
+                continue
             elif known.startswith(("embeddings.", "encoder.")) and "_ids" not in known:
                 found[known] = file.get_tensor(name).astype(np.float32, copy=False)
     return found

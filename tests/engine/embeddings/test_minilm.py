@@ -30,6 +30,12 @@ def test_adapter_changes_matrices_by_its_rank(weights) -> None:
     assert np.allclose(changed[bias], weights[bias] + adapter[bias])
 
 
+def test_only_the_first_layers_are_read_on_request(weights) -> None:
+    fewer = minilm.weights(layers=4)
+    assert fewer.keys() == {name for name in weights if "layer.4." not in name and "layer.5." not in name}
+    assert all((fewer[name] == weights[name]).all() for name in fewer)
+
+
 def test_the_tuned_model_is_sensitive_to_case(weights) -> None:
     tuned = Encoder(minilm.adapted(weights, minilm.adapter()), minilm.SHAPE, [6])
     small, capital = (token_vectors(tuned, [["he", "met", word]])[2, 0] for word in ("rose", "Rose"))
