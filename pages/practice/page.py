@@ -33,8 +33,8 @@ show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablati
 st.caption(
     "From left to right each step makes one or two changes to the step before. The learning rate, σ and other settings "
     "are adapted to these changes. Everything but the training sentences is public. The last four steps also use "
-    "public NER labels: those of Wikigold and, through spaCy's NER model, those of OntoNotes. The last three steps need "
-    "MPNet, a language model of 0.4 GB."
+    "public NER labels: those of Wikigold and, through spaCy's NER model, those of OntoNotes. The last three steps "
+    "need MPNet, a language model of 0.4 GB."
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(

@@ -95,10 +95,10 @@ def test_first_step_is_the_paper_and_last_step_the_recommended_settings() -> Non
 
 def test_recommended_settings_are_the_last_step_for_a_large_corpus_with_known_types() -> None:
     found = recommended_settings.recommended_settings
-    for epsilon in (3.0, None):
-        last = recommended_settings.recipe_step(len(STEPS) - 1, "conll2003", 14_041, epsilon)
-        assert found("conll2003", 14_041, epsilon, ("LOC", "DATE")) == last
-        other = found("conll2003", 14_041, epsilon, ("Drug",))
+    for target in (3.0, None):
+        last = recommended_settings.recipe_step(len(STEPS) - 1, "conll2003", 14_041, target)
+        assert found("conll2003", 14_041, target, ("LOC", "DATE")) == last
+        other = found("conll2003", 14_041, target, ("Drug",))
         assert other == SimulationConfig.from_flat(last.flat() | {"pretrained": False})
         assert other.privacy.noise_multiplier == last.privacy.noise_multiplier
 
