@@ -151,7 +151,8 @@ class TestRecommendedSettings:
         test.button(key="good-3").click().run()
         assert not test.exception
         fields = test.query_params
-        assert fields["learning_rate"] == "0.1" if fields.get("language_model") else "0.05"
+        assert fields["learning_rate"] == "0.05"
+        assert fields.get("epochs", "10") == ("20" if fields.get("language_model") else "10")
         return fields.get("language_model", MINILM), fields.get("pretrained") == "yes"
 
     def test_use_the_larger_model_and_public_weights(self, page):
