@@ -80,14 +80,14 @@ def test_page_without_runs_says_where_to_start_one(open_page):
 
 def test_page_plans_with_published_runs(open_page, with_published):
     page = open_page("planner", with_published)
-    assert figures(page.markdown[0].value)[:2] == ["0.8", "1"]
+    assert figures(page.markdown[0].value)[:2] == ["0.8", "0.5"]
     assert "95 % CI over seeds" in page.markdown[0].value
     assert page.number_input(key="f1").value == 0.8
     assert page.dataframe[0].value["reached"].str.startswith("significant").all()
     page.number_input(key="f1").set_value(0.99).run()
     assert not page.exception
     assert page.markdown[0].value.startswith("### None")
-    assert figures(page.markdown[0].value)[0] == "332"
+    assert figures(page.markdown[0].value)[0] == "452"
     page.number_input(key="f1").set_value(None).run()
     assert not page.exception
     assert not figures(page.markdown[0].value)
