@@ -95,7 +95,7 @@ def test_page_plans_with_published_runs(open_page, with_published):
     page.number_input(key="epsilon").set_value(1.0).run()
     assert not page.exception
     assert "ε ≤ 1" in page.markdown[0].value
-    assert figures(page.markdown[0].value)[:2] == ["1", "0.869"]
+    assert figures(page.markdown[0].value)[:2] == ["1", "0.872"]
 
 
 def test_link_restores_the_requirements(open_page, with_published):
