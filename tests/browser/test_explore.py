@@ -118,7 +118,7 @@ def test_parallel_axis_brushes_filter_the_table(page, dashboard):
     page.mouse.down()
     page.mouse.move(x, top + 0.36 * height, steps=8)
     page.mouse.up()
-    wait_for(lambda: re.match(r"\d+ of \d+ runs", caption.inner_text()))
+    wait_for(lambda: re.match(r"[\d,]+ of [\d,]+ runs", caption.inner_text()))
     page.get_by_role("button", name="Clear ranges").click()
     wait_for(lambda: caption.inner_text().startswith("All "))
 
