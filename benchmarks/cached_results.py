@@ -1,10 +1,10 @@
 """Compute ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
 The runs of Explore's slider at the first paper's settings, all cells of its tables, the counterfactuals and fixes of
-Training diagnostics, the steps to the recommended settings, and these in federated training: on CoNLL-2003 with five
-seeds, on the embedded corpus with one. Then the recommended settings on eight corpora and on parts of one, and FedNER's
-table and figures on three medical corpora. Runs are computed in parallel, one per core. Published runs are skipped, so
-you can interrupt and restart it.
+Training diagnostics, the steps to the recommended settings, and those with MiniLM in federated training: on CoNLL-2003
+with five seeds, on the embedded corpus with one. Then the recommended settings on eight corpora and on parts of one,
+and FedNER's table and figures on three medical corpora. Runs are computed in parallel, one per core. Published runs are
+skipped, so you can interrupt and restart it.
 """
 
 import argparse

@@ -81,6 +81,7 @@ def measure(
             each.wait_until_idle()
         # One session first: what is loaded once, and kept for all, is not memory of a session.
         left: list[int] = []
+        faults: list[str] = []
         for number, duration in ((1, 30.0), *[(sessions, seconds)] * loads):
             before, processor, most = memory(), processor_seconds(), 0
             with (home / "answers.json").open("w+") as output:
@@ -94,11 +95,12 @@ def measure(
                     time.sleep(LOOK_SECONDS)
                 output.seek(0)
                 seen = json.load(output)
+            faults += seen["faults"]
             processor = processor_seconds() - processor
             time.sleep(LEFT_SECONDS)
             left.append(memory())
         logs = [each.log for each in started]
-        faults = [*seen["faults"], *log_faults(*logs, home / "cluster" / "log.txt")]
+        faults += log_faults(*logs, home / "cluster" / "log.txt")
     every = [each for times in seen["took"].values() for each in times]
     if not every:
         raise SystemExit("\n".join(faults))

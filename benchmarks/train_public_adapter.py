@@ -25,7 +25,7 @@ from engine.config.head_registry import HEAD
 from engine.embeddings import contamination, minilm
 from engine.embeddings.contextual import encoder_of, statistics, token_vectors
 from engine.embeddings.custom_model import OwnModel, find
-from engine.embeddings.features import KEPT, LAYERS, PROJECTION, projection, statistics_of
+from engine.embeddings.features import KEPT, LAYERS, PROJECTION, statistics_of
 from engine.embeddings.transformer import CASE_VECTORS, Encoder
 from engine.embeddings.word_pieces import Pieces, batches, word_pieces
 from engine.embeddings.word_shape import CASES, case
@@ -124,11 +124,11 @@ def project(sentences: list[tuple[str, ...]]) -> None:
 def summarise(sentences: list[tuple[str, ...]], settings: Settings) -> None:
     """Fit and write the statistics of each registered encoder's layer."""
     for name, entry in ENCODERS.items():
-        own = None if name == MINILM else find(name, settings)
+        own, ranges = None if name == MINILM else find(name, settings), {}
         if own and entry.int8:  # its vectors depend on the ranges
-            np.savez(statistics_of(name), allow_pickle=False, **ranges_of(own, entry.layer, sentences))
+            ranges = ranges_of(own, entry.layer, sentences)
+            np.savez(statistics_of(name), allow_pickle=False, **ranges)
         encoder = encoder_of(own, (entry.layer,), statistics_of(name))
-        ranges = {key: value for key, value in projection(statistics_of(name)).items() if key.startswith("encoder.")}
         vectors = token_vectors(encoder, sentences, own=own)[:, 0]
         np.savez(statistics_of(name), allow_pickle=False, **statistics(vectors), **ranges)
 

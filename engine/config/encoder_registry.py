@@ -76,6 +76,11 @@ def size_of(language_model: str) -> int:
     return int(found[1]) if found else 0
 
 
+def has_mpnet() -> bool:
+    """Return whether MPNet is installed in this environment."""
+    return folder_of(MPNET).is_dir()
+
+
 def folder_of(name: str) -> Path:
     """Return the folder of this environment for the files of a registered encoder that are extracted from packages."""
     return Path(sys.prefix) / "encoders" / name

@@ -3,7 +3,7 @@
 Light to import: modules that generate or download are imported on demand.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +27,7 @@ __all__ = [
     "add_upload",
     "catalogue",
     "checksums_of",
+    "declared_types",
     "delete",
     "fetch",
     "of_run",
@@ -108,6 +109,17 @@ def catalogue(settings: Settings) -> list[CorpusInfo]:
     """Return all corpora: the embedded one, the named ones, and your own."""
     own = (_own(name, path) for name, path in files.own_files(settings).items())
     return [_embedded(), *(_named(entry, settings) for entry in ENTRIES), *own]
+
+
+def declared_types(name: str, infos: Iterable[CorpusInfo]) -> set[str]:
+    """Return the entity types that are public: those of the catalogue, and declared ones of your own corpora.
+
+    Args:
+        name: Name of a corpus, or of several joined ones, with a split or without.
+        infos: The catalogue.
+    """
+    names = files.corpus_names(name)
+    return {entity_type for info in infos if info.name in names for entity_type in info.entity_types}
 
 
 def _embedded() -> CorpusInfo:

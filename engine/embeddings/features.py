@@ -78,6 +78,8 @@ def encode(
     if features.word_vectors_only:
         return encoded
     which = f"{kind}-{own.label}" if own else kind
+    if own and own.label in ENCODERS and ENCODERS[own.label].int8:
+        which += "-int8"  # not those that an earlier version computed in float32
     name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
     path = corpus.artefacts.get(name)
     if path is None:

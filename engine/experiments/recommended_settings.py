@@ -102,7 +102,7 @@ STEPS = (
     ),
     RecipeStep(
         "more and smaller steps",
-        "More epochs at half the learning rate. From good initial weights, small steps with more noise lead further.",
+        "Twice the epochs at half the learning rate, with the larger σ that the same ε then needs.",
         {"epochs": 20.0, "learning_rate": 0.05},
         alone={"epochs": 10.0, "learning_rate": 0.02},
     ),

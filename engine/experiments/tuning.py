@@ -139,7 +139,10 @@ def _same(known: Study, asked: Study) -> Study:
 
 
 def _with_budget(study: Study, budget: float | None, seeds: int, settings: Settings) -> Study:
-    """Return the study with a privacy budget; the sizes and the recommended settings determine the filter's order."""
+    """Return the study with a privacy budget.
+
+    The sizes and the recommended settings with MiniLM determine the filter's order.
+    """
     if budget is None:
         return study
     if not (math.isfinite(budget) and budget > 0):
@@ -247,9 +250,9 @@ def _tell(tell: Callable[[str, float], None], number: int, trials: int, stage: s
 def _asked(study: Study, examples: int) -> dict[str, Any]:
     """Return the settings of the next trial, by Optuna's TPE sampler after some random trials.
 
-    The first trial does not use the recommended settings, since their learning rate was selected on CoNLL-2003's
-    validation set. Each call passes all trials to the sampler, with their number as its seed. An interrupted search
-    therefore continues unchanged, and no state is stored besides the JSON that the dashboard reads.
+    The first trial does not use the recommended settings with MiniLM, whose learning rate was selected on the
+    validation set of CoNLL-2003. Each call passes all trials to the sampler, with their number as its seed. An
+    interrupted search therefore continues unchanged, and no state is stored besides the JSON that the dashboard reads.
     """
     import optuna
 

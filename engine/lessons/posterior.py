@@ -117,7 +117,7 @@ def group_epsilon(kind: str, epsilon: float, delta: float, size: int) -> float:
 def training_epsilon(epsilon: float, size: int) -> float:
     """Return ε of a person with ``size`` sentences in DP-SGD (group privacy).
 
-    The tagger is trained with the recommended settings on the built-in corpus.
+    The tagger is trained with the recommended settings with MiniLM on the built-in corpus.
 
     Args:
         epsilon: ε of one sentence, one of :data:`engine.experiments.recommended_settings.EPSILONS`.

@@ -7,7 +7,7 @@ from typing import Any
 from engine.config import SimulationConfig
 
 GOOD_PRACTICE = "good practice"
-"""First trial of searches that do not begin with a random draw: the recommended settings."""
+"""First trial of searches that do not begin with a random draw: the recommended settings with MiniLM."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,5 +148,5 @@ def study_origin(study: Study) -> str:
         "learning rate of these settings was selected on CoNLL-2003's validation set, which no ε here covers"
     )
     if study.first == GOOD_PRACTICE:
-        return f"The first trial uses the recommended settings. {rest}."
-    return f"The first trial is {study.first}, not the recommended settings. {rest}."
+        return f"The first trial uses the recommended settings with MiniLM. {rest}."
+    return f"The first trial is {study.first}, not the recommended settings with MiniLM. {rest}."

@@ -345,7 +345,8 @@ class BudgetService:
         """Return the paper settings and the recommended settings that the rest of the budget can pay for."""
         if now.budget is None:
             return []
-        settings = usual_settings(now.name, self._train_sentences(now.name))
+        types = corpora.declared_types(now.name, corpora.catalogue(self._context.settings))
+        settings = usual_settings(now.name, self._train_sentences(now.name), types)
         found, left = [], now.budget.filter.capacity - now.booked
         for title, config in settings.items():
             try:

@@ -1,10 +1,11 @@
 """The total of a new budget, with the Rényi order that is fixed with it, and the settings that users usually choose."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from engine.config import PrivacyConfig, SimulationConfig
+from engine.config.encoder_registry import has_mpnet
 from engine.errors import InvalidConfig
 from engine.experiments import recommended_settings
 from engine.privacy.budget import UNITS, Budget, BudgetState
@@ -16,8 +17,6 @@ _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
 """A release with all examples; its best Rényi order suits all such releases at any noise."""
-_TYPES = ()
-"""Entity types, which do not affect the cost of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +71,24 @@ def new_total(
     return found
 
 
-def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
-    """Return the paper settings and the recommended settings for a corpus with so many training sentences."""
+def usual_settings(corpus: str, sentences: int, types: Collection[str]) -> dict[str, SimulationConfig]:
+    """Return the paper settings and the recommended settings that this environment can train, by their titles.
+
+    Args:
+        corpus: Name of the corpus.
+        sentences: Number of its training sentences.
+        types: Its public entity types.
+    """
     settings = {"paper settings, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))}
     for epsilon in recommended_settings.EPSILONS:
         try:
-            settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
-                corpus, sentences, epsilon, _TYPES
-            )
+            if has_mpnet():
+                title = f"recommended settings, ε = {epsilon:g}"
+                config = recommended_settings.recommended_settings(corpus, sentences, epsilon, types)
+            else:
+                title = f"recommended settings with MiniLM, ε = {epsilon:g}"
+                config = recommended_settings.with_minilm(corpus, sentences, epsilon)
+            settings[title] = config
         except InvalidConfig:
             continue
     return settings
@@ -87,7 +96,7 @@ def usual_settings(corpus: str, sentences: int) -> dict[str, SimulationConfig]:
 
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
-        config = recommended_settings.recommended_settings(corpus, sentences, epsilon, _TYPES)
+        config = recommended_settings.recommended_settings(corpus, sentences, epsilon, ())  # types do not affect ε
         return PrivacyPlan.from_config(config, sentences)
     except InvalidConfig:  # too few sentences, or too small an ε
         return _WHOLE

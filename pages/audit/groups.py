@@ -14,8 +14,8 @@ from pages.shared import titles
 _SENTENCES = 14_041
 """Training sentences of CoNLL-2003.
 
-On another corpus the recommended settings differ in their noise alone, as long as a batch has at most a third of the
-sentences.
+On another corpus the recommended settings with MiniLM differ in their noise alone, as long as a batch has at most a
+third of the sentences.
 """
 
 

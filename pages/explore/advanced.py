@@ -43,19 +43,15 @@ def _language_model(app: Application, start: Mapping[str, Any]) -> None:
 
     Models are those of this server, and the one in the session's link.
     """
-    features = FEATURE_SETS[st.session_state.features]
-    models = [name for name in dict.fromkeys([*language_models(app), start["language_model"]]) if features.reads(name)]
-    if len(models) > 1:
-        widgets.select(start, "language_model", models)
-
-
-def language_models(app: Application) -> list[str]:
-    """Return the available language models; show an error if the custom one is not usable."""
+    models = [MINILM]
     try:
-        return app.corpora.language_models()
+        models = app.corpora.language_models()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        return [MINILM]
+    features = FEATURE_SETS[st.session_state.features]
+    models = [name for name in dict.fromkeys([*models, start["language_model"]]) if features.reads(name)]
+    if len(models) > 1:
+        widgets.select(start, "language_model", models)
 
 
 def _privacy(start: Mapping[str, Any]) -> None:

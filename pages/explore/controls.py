@@ -17,8 +17,8 @@ from engine.config import (
     SimulationConfig,
     fields_of,
 )
-from engine.config.encoder_registry import MPNET
-from engine.corpus import CorpusInfo
+from engine.config.encoder_registry import MPNET, has_mpnet
+from engine.corpus import CorpusInfo, declared_types
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
 from engine.reports.numbers import epsilon_text
@@ -121,11 +121,10 @@ def _starts(app: Application) -> None:
         st.markdown(
             "Features from public data and public labels, few weights, CRF, large batches, Adam, averaged weights."
         )
-        models = [name for name in (MPNET, MINILM) if name in advanced.language_models(app)]
-        if len(models) > 1:
+        if has_mpnet():
             st.segmented_control(
                 "Language model",
-                models,
+                (MPNET, MINILM),
                 default=MPNET,
                 format_func=lambda name: "MPNet, higher F1" if name == MPNET else "MiniLM",
                 required=True,
@@ -152,7 +151,7 @@ def _take(app: Application, epsilon: float | None) -> None:
         try:
             sentences = app.corpora.train_sentences(state.corpus)
             if state.get(_RECOMMENDED) == MPNET:
-                types = [name for info in app.corpora.all() if info.name == state.corpus for name in info.entity_types]
+                types = declared_types(state.corpus, app.corpora.all())
                 config = recommended_settings.recommended_settings(state.corpus, sentences, epsilon, types)
             else:
                 config = recommended_settings.with_minilm(state.corpus, sentences, epsilon)

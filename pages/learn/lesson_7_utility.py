@@ -151,7 +151,7 @@ LESSON = Lesson(
     about="Compare the entities found at each ε, and choose the largest ε that you would accept.",
     question=(
         "A NER tagger learns from 14,041 news sentences, with a guarantee of **ε = 1** for each of them. Without "
-        "privacy it finds 87 of 100 entities in other news. How many does it find with the guarantee, if it is trained "
+        "privacy it finds 90 of 100 entities in other news. How many does it find with the guarantee, if it is trained "
         "well?"
     ),
     guess=Guess(label="Entities found at ε = 1, of 100", low=0, high=100, step=1),

@@ -15,7 +15,7 @@ from engine import corpus
 from engine.cluster import supervisor
 from engine.config import MINILM, PrivacyConfig, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
 from engine.config.encoder_registry import MPNET
-from engine.embeddings import contamination, custom_model
+from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
 from engine.service import Application
@@ -24,7 +24,7 @@ from engine.service.preview_service import PreviewService
 from engine.service.run_service import RunService
 from engine.settings import REPOSITORY
 from engine.store import published
-from pages.explore import charts, curves
+from pages.explore import charts, controls, curves
 from pages.shared import address, session, submitting, titles
 from tests.engine.factories import SMALL, provenance, record
 from tests.pages.reading import figures, open_tab
@@ -146,6 +146,10 @@ def test_new_clients_get_sentences_independently_and_the_paper_has_equal_sizes(p
 
 
 class TestRecommendedSettings:
+    @pytest.fixture(autouse=True)
+    def mpnet(self, monkeypatch):
+        monkeypatch.setattr(controls, "has_mpnet", lambda: True)
+
     @staticmethod
     def chosen(test) -> tuple[str, bool]:
         test.button(key="good-3").click().run()
@@ -166,7 +170,7 @@ class TestRecommendedSettings:
         assert self.chosen(page(corpus="bc5cdr")) == (MPNET, False)
 
     def test_have_the_smaller_model_where_the_larger_one_is_missing(self, page, monkeypatch):
-        monkeypatch.setattr(custom_model, "installed", lambda settings: [MINILM])
+        monkeypatch.setattr(controls, "has_mpnet", lambda: False)
         test = page()
         assert "MPNet, a larger language model that is not installed here" in texts(test.caption)
         assert self.chosen(test) == (MINILM, False)

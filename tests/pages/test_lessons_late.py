@@ -186,6 +186,7 @@ class TestPrice:
         assert max(good.y) < 92
         assert label in heading(page)
         assert figures(heading(page))[:4] == ["1", "87", "100", "90"]
+        assert "it finds 90 of 100 entities" in lesson_7_utility.LESSON.question
         assert [line.y0 for line in guessed(figure)] == [40]
 
     def test_headline_follows_the_acceptable_epsilon(self, learn, drawn):

@@ -201,3 +201,10 @@ def test_a_file_may_be_larger_than_an_upload(settings, tmp_path, monkeypatch):
     assert len(corpus.resolve(str(path), settings).load().train) == 16
     with pytest.raises(CorpusError, match=r"more than 100 bytes.*upload"):
         corpus.add_upload("large.conll", data, settings)
+
+
+def test_declared_types_of_joined_corpora_and_splits(settings):
+    infos = corpus.catalogue(settings)
+    assert corpus.declared_types("bc5cdr", infos) == {"Chemical", "Disease"}
+    assert corpus.declared_types("conll2003 + ade@3", infos) == {"LOC", "MISC", "ORG", "PER", "ADE", "Dosage", "Drug"}
+    assert corpus.declared_types("unknown", infos) == set()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.cluster import supervisor
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import MINILM, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.config.mechanism_registry import ADD_OR_REMOVE, ZERO_OUT
 from engine.embeddings.contamination import Overlap
 from engine.errors import BudgetExceeded, InvalidConfig
@@ -14,7 +14,7 @@ from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
 from engine.reports.budgets import account_fields, account_text, headline
 from engine.reports.labels import corpus_title
-from engine.service import Application, budget_service
+from engine.service import Application, budget_service, budget_totals
 from tests.engine.factories import provenance, record
 
 CONFIG = SimulationConfig.from_flat(
@@ -376,6 +376,18 @@ def test_affordable_runs_decrease_after_a_charge(app):
     app.runs.submit(CONFIG)
     after = {each.title: each.times for each in app.budgets.affordable_runs(app.budgets.state("synthetic"))}
     assert after["recommended settings, ε = 1"] < before["recommended settings, ε = 1"]
+
+
+def test_affordable_runs_can_be_trained_here(app, monkeypatch):
+    monkeypatch.setattr(budget_totals, "has_mpnet", lambda: True)
+    now = app.budgets.set_total("synthetic", 3.0)
+    (config,) = (
+        each.config for each in app.budgets.affordable_runs(now) if each.title == "recommended settings, ε = 1"
+    )
+    assert config.tagger.pretrained
+    monkeypatch.setattr(budget_totals, "has_mpnet", lambda: False)
+    found = {each.title: each.config for each in app.budgets.affordable_runs(now)}
+    assert found["recommended settings with MiniLM, ε = 1"].language_model == MINILM
 
 
 @pytest.mark.repeats(area="processes")
