@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def tensorflow(pieces: Sequence[Pieces]) -> Way:
 
     from benchmarks.train_public_adapter import TensorFlowEncoder, padded
 
-    encoder = TensorFlowEncoder(minilm.weights())
+    encoder = TensorFlowEncoder(minilm.Weights())
     kinds = [tf.TensorSpec((None, None), kind) for kind in (tf.int32, tf.float32, tf.int32)]
     run = tf.function(lambda ids, mask, cases: encoder.layers(ids, mask, cases)[-1], input_signature=kinds)
 
@@ -57,7 +57,7 @@ def tensorflow(pieces: Sequence[Pieces]) -> Way:
     return compute
 
 
-def onnx_runtime(values: dict[str, np.ndarray], shape: Shape, last: int, pieces: Sequence[Pieces]) -> Way:
+def onnx_runtime(values: Mapping[str, Any], shape: Shape, last: int, pieces: Sequence[Pieces]) -> Way:
     """Return a layer's computation by ONNX Runtime with padding, in all cores."""
     onnx, runtime = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
     session = runtime.InferenceSession(_graph(onnx, values, shape, last).SerializeToString())
@@ -78,7 +78,7 @@ def onnx_runtime(values: dict[str, np.ndarray], shape: Shape, last: int, pieces:
     return compute
 
 
-def _graph(onnx: Any, values: dict[str, np.ndarray], shape: Shape, last: int) -> Any:
+def _graph(onnx: Any, values: Mapping[str, Any], shape: Shape, last: int) -> Any:
     """Return an MPNet up to a layer in ONNX, from the sums of embeddings [B, T, size] and the attention's bias."""
     helper = onnx.helper
     nodes: list[Any] = []
@@ -148,10 +148,10 @@ def main() -> None:
     chosen = np.random.default_rng(0).permutation(len(every))[: options.sentences]
     sentences = [every[number].tokens for number in chosen]
     words, mpnet, last = sum(map(len, sentences)), find(MPNET, settings), ENCODERS[MPNET].layer
-    values, own, usual = minilm.weights(mpnet), word_pieces(sentences, mpnet), word_pieces(sentences)
+    values, own, usual = minilm.Weights(mpnet), word_pieces(sentences, mpnet), word_pieces(sentences)
     exact, rounded = Encoder(values, mpnet.shape, [last]), encoder_of(mpnet, (last,), statistics_of(MPNET))
     ways = {
-        "MiniLM, compiled": compiled(Encoder(minilm.weights(), minilm.SHAPE, LAYERS), usual, words),
+        "MiniLM, compiled": compiled(Encoder(minilm.Weights(), minilm.SHAPE, LAYERS), usual, words),
         "MiniLM, TensorFlow": tensorflow(usual),
         f"MPNet to layer {last}, float32": compiled(exact, own, words),
         f"MPNet to layer {last}, int8": compiled(rounded, own, words),

@@ -109,7 +109,7 @@ def padded(pieces: Sequence[Pieces]) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def project(sentences: list[tuple[str, ...]]) -> None:
     """Fit and write the projection."""
-    vectors = token_vectors(Encoder(minilm.weights(), minilm.SHAPE, LAYERS), sentences)
+    vectors = token_vectors(Encoder(minilm.Weights(), minilm.SHAPE, LAYERS), sentences)
     arrays = {}
     for index, layer in enumerate(LAYERS):
         mean = vectors[:, index].mean(0)
@@ -140,7 +140,7 @@ def ranges_of(own: OwnModel, layer: int, sentences: Sequence[Sequence[str]]) -> 
     def matrix(name: str, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return packed(weights), found.setdefault(name, np.zeros(len(weights), np.float32))
 
-    encoder, cases = Encoder(minilm.weights(own), own.shape, [layer], matrix), np.zeros(1, np.int32)
+    encoder, cases = Encoder(minilm.Weights(own), own.shape, [layer], matrix), np.zeros(1, np.int32)
     for batch in batches(word_pieces(sentences, own), PIECES):
         encoder.vectors(batch, cases)
     return found
@@ -148,7 +148,7 @@ def ranges_of(own: OwnModel, layer: int, sentences: Sequence[Sequence[str]]) -> 
 
 def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: int = 0) -> None:
     """Train and write the adapter."""
-    random, values = np.random.default_rng(seed), minilm.weights()
+    random, values = np.random.default_rng(seed), minilm.Weights()
     tf.random.set_seed(seed)
     trained: dict[str, tf.Variable] = {
         CASE_VECTORS: tf.Variable(np.zeros((CASES, minilm.SHAPE.size), np.float32)),

@@ -54,7 +54,7 @@ def encoder_of(own: OwnModel | None, layers: tuple[int, ...], path: Path | None 
         layers: Layers that are used.
         path: File with its statistics, which has the ranges that whole numbers need.
     """
-    values, shape = minilm.weights(own, max(layers)), own.shape if own else minilm.SHAPE
+    values, shape = minilm.Weights(own), own.shape if own else minilm.SHAPE
     if path is None or own is None or own.label not in ENCODERS or not ENCODERS[own.label].int8:
         return Encoder(values, shape, layers)
     ranges = projection(path)
@@ -64,7 +64,7 @@ def encoder_of(own: OwnModel | None, layers: tuple[int, ...], path: Path | None 
 @lru_cache(maxsize=1)
 def _tuned_encoder() -> Encoder:
     last = minilm.SHAPE.layers
-    return Encoder(minilm.adapted(minilm.weights(), minilm.adapter()), minilm.SHAPE, [last])
+    return Encoder(minilm.adapted(minilm.Weights(), minilm.adapter()), minilm.SHAPE, [last])
 
 
 @dataclass(frozen=True)

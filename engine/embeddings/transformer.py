@@ -48,14 +48,14 @@ class Encoder:
 
     def __init__(
         self,
-        values: Mapping[str, np.ndarray],
+        values: Mapping[str, Any],
         shape: Shape,
         layers: Sequence[int],
         matrix: Callable[[str, np.ndarray], Any] = lambda name, weights: packed(weights),
     ) -> None:
         self.layers, self.size = tuple(layers), shape.size
         self._shape = shape
-        self._values = {name: value for name, value in values.items() if name.startswith("embeddings.")}
+        self._values = {name: values[name] for name in values if name.startswith("embeddings.")}
         self._stack = [_layer_weights(values, f"encoder.layer.{number}.", matrix) for number in range(max(layers))]
         places = len(values["embeddings.position_embeddings.weight"]) - shape.first_position
         self._bias = distance_bias(values.get(DISTANCE_BIAS), shape.heads, places)
@@ -161,7 +161,7 @@ def distance_bias(table: np.ndarray | None, heads: int, places: int) -> np.ndarr
 
 
 def _layer_weights(
-    values: Mapping[str, np.ndarray], name: str, matrix: Callable[[str, np.ndarray], Any]
+    values: Mapping[str, Any], name: str, matrix: Callable[[str, np.ndarray], Any]
 ) -> tuple[tuple[Any, ...], ...]:
     """Return the weights of a layer as :func:`_layer` reads them."""
     kinds = [f"{name}attention.self.{kind}" for kind in ("query", "key", "value")]

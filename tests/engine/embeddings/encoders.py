@@ -12,10 +12,10 @@ from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
 
 
-def minilm_weights() -> dict[str, np.ndarray]:
+def minilm_weights() -> minilm.Weights:
     """Return MiniLM's weights; skip the test without them, and fail in CI."""
     try:
-        return minilm.weights()
+        return minilm.Weights()
     except VectorsMissing as error:
         (pytest.fail if in_ci() else pytest.skip)(str(error))
 

@@ -80,7 +80,7 @@ class TestForwardPass:
         own = at(folder)
         shape = Shape(kind="bert", layers=3, size=128, heads=4, epsilon=1e-7)
         assert (own.shape, own.places, own.used_layers) == (shape, 14, (2, 3))
-        weights, pieces = minilm.weights(own), word_pieces(SENTENCES, own)
+        weights, pieces = minilm.Weights(own), word_pieces(SENTENCES, own)
         assert pieces[0].ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model is cased
         found = Encoder(weights, shape, range(4)).vectors(pieces, np.zeros(7, np.int32))
         expected = [np.stack(reference_layers(weights, each.ids, shape), 1) for each in pieces]
@@ -90,8 +90,8 @@ class TestForwardPass:
         own = at(minilm.folder())
         assert own.label.startswith("bert-6x384-")
         assert own.used_layers == features.LAYERS
-        mine = token_vectors(Encoder(minilm.weights(own), own.shape, (4, 6)), SENTENCES, own=own)
-        usual = token_vectors(Encoder(minilm.weights(), minilm.SHAPE, (4, 6)), SENTENCES)
+        mine = token_vectors(Encoder(minilm.Weights(own), own.shape, (4, 6)), SENTENCES, own=own)
+        usual = token_vectors(Encoder(minilm.Weights(), minilm.SHAPE, (4, 6)), SENTENCES)
         assert np.array_equal(mine, usual)
 
     def test_long_sentences_are_split_at_the_maximum_length(self, folder) -> None:
@@ -105,7 +105,7 @@ class TestForwardPass:
     def test_half_precision_is_read(self, folder) -> None:
         values = load_file(folder / "model.safetensors")
         save_file({name: value.astype(np.float16) for name, value in values.items()}, folder / "model.safetensors")
-        assert {value.dtype for value in minilm.weights(at(folder)).values()} == {np.dtype(np.float32)}
+        assert {np.asarray(value).dtype for value in minilm.Weights(at(folder)).values()} == {np.dtype(np.float32)}
 
 
 class TestIdentity:
@@ -245,7 +245,7 @@ class TestFeatures:
         assert f"-contextual-{own.label}-" in kept.name
         with np.load(with_model.home / "projections" / f"{own.label}-2.npz") as basis:
             mine = token_vectors(
-                Encoder(minilm.weights(own), own.shape, own.used_layers), [["The", "aspirin", "helps"]], own=own
+                Encoder(minilm.Weights(own), own.shape, own.used_layers), [["The", "aspirin", "helps"]], own=own
             )
             expected_layers = [
                 (mine[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate((2, 3))

@@ -65,7 +65,7 @@ class TestReference:
     @pytest.mark.repeats
     def test_mpnet_equals_the_reference_implementation(self, mpnet) -> None:
         layers = (1, ENCODERS[MPNET].layer)
-        weights, shape = minilm.weights(mpnet), dataclasses.replace(mpnet.shape, layers=layers[-1])
+        weights, shape = minilm.Weights(mpnet), dataclasses.replace(mpnet.shape, layers=layers[-1])
         pieces = word_pieces(SENTENCES, mpnet)
         found = Encoder(weights, mpnet.shape, layers).vectors(pieces, np.zeros(30, np.int32))
         expected = [np.stack(reference_layers(weights, each.ids, shape), 1)[:, layers] for each in pieces]
@@ -82,7 +82,7 @@ class TestReference:
         shape = Shape(kind="mpnet", layers=4, size=128, heads=4, epsilon=1e-5)
         assert (own.shape, own.places, own.middle_layer) == (shape, 20, 2)
         assert own.label.startswith("mpnet-4x128-")
-        weights, pieces = minilm.weights(own), word_pieces([["the", "Aspirin", "helps"], ["."]], own)
+        weights, pieces = minilm.Weights(own), word_pieces([["the", "Aspirin", "helps"], ["."]], own)
         assert pieces[0].ids.tolist() == [0, 5, 6, 7, 8, 2]
         found = Encoder(weights, shape, range(5)).vectors(pieces, np.zeros(4, np.int32))
         expected = [np.stack(reference_layers(weights, each.ids, shape), 1) for each in pieces]
@@ -144,7 +144,7 @@ def test_statistics_centre_and_scale_to_unit_length() -> None:
 def test_features_of_a_custom_model_use_statistics_of_public_sentences(folder, tmp_path, settings, monkeypatch) -> None:
     own = at(folder)
     public = [["the", "aspirin", "helps"], ["the", "."]]
-    expected = statistics(token_vectors(Encoder(minilm.weights(own), own.shape, [2]), public, own=own)[:, 0])
+    expected = statistics(token_vectors(Encoder(minilm.Weights(own), own.shape, [2]), public, own=own)[:, 0])
     np.savez(tmp_path / "basis.npz", allow_pickle=False, **expected)
     found = next(
         contextual.parts_in_context("layer", tmp_path, public, lambda share: None, (own, tmp_path / "basis.npz"))
@@ -164,7 +164,7 @@ def test_features_of_minilm_are_its_third_layer_centred() -> None:
 
 def test_rounded_mpnet_is_close_to_the_one_in_float32(mpnet) -> None:
     layer = ENCODERS[MPNET].layer
-    exact = token_vectors(Encoder(minilm.weights(mpnet), mpnet.shape, [layer]), SENTENCES, own=mpnet)[:, 0]
+    exact = token_vectors(Encoder(minilm.Weights(mpnet), mpnet.shape, [layer]), SENTENCES, own=mpnet)[:, 0]
     path = features.statistics_of(MPNET)
     rounded = token_vectors(contextual.encoder_of(mpnet, (layer,), path), SENTENCES, own=mpnet)[:, 0]
     one, other = (vectors - features.projection(path)["mean"] for vectors in (exact, rounded))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from engine import embeddings
 from engine.config.feature_registry import ALL_PARTS
@@ -24,16 +25,21 @@ def test_adapter_changes_matrices_by_its_rank(weights) -> None:
     name = "encoder.layer.3.attention.self.query.weight"
     difference = changed[name] - weights[name]
     assert np.linalg.matrix_rank(difference.astype(np.float64), tol=1e-4) == adapter[f"{name}:up"].shape[1]
-    assert (changed["embeddings.word_embeddings.weight"] == weights["embeddings.word_embeddings.weight"]).all()
+    assert (np.asarray(changed[minilm.WORDS]) == np.asarray(weights[minilm.WORDS])).all()
     assert changed[CASE_VECTORS].shape == (8, minilm.SHAPE.size)
     bias = "encoder.layer.0.output.dense.bias"
     assert np.allclose(changed[bias], weights[bias] + adapter[bias])
 
 
-def test_only_the_first_layers_are_read_on_request(weights) -> None:
-    fewer = minilm.weights(layers=4)
-    assert fewer.keys() == {name for name in weights if "layer.4." not in name and "layer.5." not in name}
-    assert all((fewer[name] == weights[name]).all() for name in fewer)
+def test_rows_are_read_from_the_file_when_they_are_asked_for(weights) -> None:
+    rows, every = weights[minilm.WORDS], load_file(minilm.folder() / "model.safetensors")[minilm.WORDS]
+    ids = np.array([[7, 30_521], [0, 7]])
+    assert (rows[ids] == every[ids]).all()
+    assert (np.asarray(rows) == every).all()
+    assert rows[np.zeros(0, int)].shape == (0, minilm.SHAPE.size)
+    for outside in (-1, 30_522):
+        with pytest.raises(IndexError, match=rf"rows {min(outside, 3)} to {max(outside, 3)}, expected 0 to 30521"):
+            rows[np.array([3, outside])]
 
 
 def test_the_tuned_model_is_sensitive_to_case(weights) -> None:
