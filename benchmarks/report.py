@@ -125,6 +125,7 @@ def tagging_table(values: Mapping[str, Any]) -> str:
         ("first text of a fresh process", f"{values['start_seconds']:.1f} s"),
         ("500 words, five taggers, warm", f"{values['seconds_500_words']:.2f} s"),
         *([("memory of that process", f"{values['megabytes']} MB")] if "megabytes" in values else []),
+        *([("with MiniLM's taggers too", f"{values['megabytes_both']} MB")] if "megabytes_both" in values else []),
         ("one linear tagger, features cached", f"{values['sentences_a_second']:,} sentences/s"),
         ("the same, features computed", f"{values['sentences_a_second_with_features']:,} sentences/s"),
     ]

@@ -1,4 +1,6 @@
-"""The published taggers: the recommended settings with MiniLM at each ε, and the paper settings.
+"""The published taggers: the recommended settings at each ε, and the paper settings.
+
+Those with MiniLM are used where MPNet is not installed.
 
 The module is light to import, for pages.
 
@@ -10,6 +12,7 @@ reproduce them. Anyone who knows the seed can subtract the noise.
 import math
 
 from engine.config import SimulationConfig
+from engine.config.encoder_registry import has_mpnet
 from engine.corpus.catalogue import NAMED
 from engine.errors import InvalidConfig
 from engine.experiments import recommended_settings
@@ -21,17 +24,21 @@ DEMONSTRATION = "Demonstration only: the noise seed is public, so this ε does n
 NO_PRIVACY = "Trained without noise: the people in CoNLL-2003 are not protected."
 
 
-def published() -> dict[str, SimulationConfig]:
-    """Return the runs by the ε that selects them: "inf", "8", "3", "1", and "0.76", the paper's."""
+def published(with_mpnet: bool | None = None) -> dict[str, SimulationConfig]:
+    """Return the runs by the ε that selects them: "inf", "8", "3", "1", and "0.76", the paper's.
+
+    Args:
+        with_mpnet: whether they use MPNet; None if it is installed.
+    """
     sentences = NAMED[CORPUS].train_sentences
-    last = recommended_settings.WITH_MINILM
-    epsilons = {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
-    runs = {name: recommended_settings.with_minilm(CORPUS, sentences, epsilon) for name, epsilon in epsilons.items()}
-    return (
-        {"inf": recommended_settings.recipe_step(last, CORPUS, sentences, None)}
-        | runs
-        | {PAPER: SimulationConfig(corpus=CORPUS)}
-    )
+    mpnet = has_mpnet() if with_mpnet is None else with_mpnet
+    step = len(recommended_settings.STEPS) - 1 if mpnet else recommended_settings.WITH_MINILM
+    epsilons: dict[str, float | None] = {"inf": None}
+    epsilons |= {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
+    runs = {
+        name: recommended_settings.recipe_step(step, CORPUS, sentences, epsilon) for name, epsilon in epsilons.items()
+    }
+    return runs | {PAPER: SimulationConfig(corpus=CORPUS)}
 
 
 def asked_for(epsilon: str) -> SimulationConfig:

@@ -134,16 +134,28 @@ class TestPublished:
         assert scored.f1 == pytest.approx(app.queries.get(published["0.76"].run_id).final.test.f1, abs=0.002)
 
     @pytest.mark.repeats
-    def test_recommended_settings_find_common_entities(self, text_tagger, published, requires_language_model):
+    @pytest.mark.parametrize("with_mpnet", [True, False])
+    def test_recommended_settings_find_common_entities(self, text_tagger, requires_language_model, with_mpnet):
         text = "Angela Merkel met officials of the United Nations in Geneva on Monday."
+        app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+        configs = published_taggers.published(with_mpnet)
         for name in ("inf", "8", "3", "1"):
-            ((tagged,),) = text_tagger.tag([text], [published[name]])
+            model = app.models.load(app.queries.find(configs[name]).run_id)
+            ((tagged,),) = text_tagger.tag([text], [model])
             assert [(text[each.start : each.end], each.type) for each in tagged.entities] == [
                 ("Angela Merkel", "PER"),
                 ("United Nations", "ORG"),
                 ("Geneva", "LOC"),
             ]
             assert all(each.score > 0.5 for each in tagged.entities)
+
+    def test_minilm_is_used_without_mpnet(self, monkeypatch):
+        for installed in (True, False):
+            monkeypatch.setattr(published_taggers, "has_mpnet", lambda installed=installed: installed)
+            assert published_taggers.published() == published_taggers.published(installed)
+        (with_mpnet, without) = map(published_taggers.published, (True, False))
+        assert list(with_mpnet) == list(without)
+        assert [name for name in with_mpnet if with_mpnet[name] == without[name]] == [published_taggers.PAPER]
 
     def test_warning_says_that_the_seed_is_public(self):
         assert "does not protect" in published_taggers.warning(1.0)
