@@ -7,6 +7,7 @@ from typing import Any
 from engine import VERSION
 from engine.config import PARAMETERS
 from engine.config.mechanism_registry import common_adjacency
+from engine.reports.document.assessment import record
 from engine.reports.document.model import Block, Document, Facts, Paragraph, Section, Table
 from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
@@ -49,6 +50,7 @@ def _evidence(evidence: Evidence) -> tuple[Section, ...]:
         usage.searches(evidence),
         usage.answered(evidence),
         usage.provenance(evidence),
+        record(),
     )
 
 

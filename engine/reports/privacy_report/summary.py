@@ -81,6 +81,7 @@ def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     privacy, config = evidence.privacy, evidence.run.config
     guarantee = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
     guarantee += ", for the shared layers; none for the models of the clients" if evidence.shared_alone else ""
+    guarantee = _of_this_file(evidence, guarantee)
     none = "nothing: there is no privacy guarantee"
     tagger = KINDS[config.tagger.name].title
     return (
@@ -118,7 +119,14 @@ def _person_text(evidence: Evidence) -> str:
     if evidence.run.config.privacy.kind.client_level:
         return "protected if one client holds all of these sentences"
     epsilon = evidence.persons.get(SHOWN_PERSON)
-    return "not available" if epsilon is None else f"ε = {epsilon_text(epsilon)}"
+    return "not available" if epsilon is None else _of_this_file(evidence, f"ε = {epsilon_text(epsilon)}")
+
+
+def _of_this_file(evidence: Evidence, guarantee: str) -> str:
+    """Return a guarantee; for a run whose seed is public, that only its settings have it."""
+    if evidence.verdict is not Verdict.SIMULATED:
+        return guarantee
+    return f"none for this file (its settings with secret noise: {guarantee})"
 
 
 def _noise_text(evidence: Evidence) -> str:

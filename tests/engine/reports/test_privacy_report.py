@@ -388,7 +388,10 @@ class TestEvidence:
         assert epsilon(plan, steps) == pytest.approx(evidence.privacy.epsilon, rel=1e-9)
         assert set(evidence.persons) == set(report_evidence.SIZES)
         assert evidence.persons[5] == group_epsilon([(plan, steps)], 5) > 5 * evidence.privacy.epsilon
-        assert f"ε = {epsilon_text(evidence.persons[10])}" in dict(summary.label(evidence)).values()
+        person = dict(summary.label(evidence))["Guarantee for a person in 10 sentences"]
+        ten = f"ε = {epsilon_text(evidence.persons[10])}"
+        assert person == f"none for this file (its settings with secret noise: {ten})"
+        assert dict(summary.label(released(evidence)))["Guarantee for a person in 10 sentences"] == ten
 
     def test_without_the_corpus_no_plan_of_a_client_is_assumed(self, evidence_of):
         evidence = evidence_of(FEDERATED)
@@ -533,7 +536,7 @@ class TestEvidence:
             assert re.search("No client's model .*protected", summary.verdict_text(evidence))
             assert "This model guarantees" not in summary.verdict_text(evidence)
             assert re.search(
-                "shared layers; none .*models of the clients$", dict(summary.label(evidence))["Privacy guarantee"]
+                r"shared layers; none .*models of the clients\)?$", dict(summary.label(evidence))["Privacy guarantee"]
             )
             against = dict(table(builder.of_run(evidence), guarantee.ATTACKERS).rows)
             assert next(answer for name, answer in against.items() if "model of one client" in name).startswith("no:")
@@ -718,7 +721,8 @@ class TestTwo:
         first, second = evidence_of(PRIVATE), evidence_of(PLAIN)
         document = builder.of_two(first, second)
         label = {row[0]: row[1:] for row in table(document, summary.LABEL).rows}
-        assert label["Privacy guarantee"] == ("ε = 1, δ = 1e-5", "none (no noise)")
+        seeded = "none for this file (its settings with secret noise: ε = 1, δ = 1e-5)"
+        assert label["Privacy guarantee"] == (seeded, "none (no noise)")
         assert len(label) == 8
         settings = {row[0] for row in table(document, "Settings").rows}
         changed = {name for name, value in first.run.config.flat().items() if value != second.run.config.flat()[name]}
