@@ -100,11 +100,12 @@ def ablation() -> str:
 
 
 def federated() -> str:
-    """Return the recommended settings with MiniLM with one client and in federated training on CoNLL-2003."""
+    """Return the recommended settings with one client and in federated training on CoNLL-2003."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
+    last = len(recommended_settings.STEPS) - 1
     one_client = [
-        recommended_settings.with_minilm(corpus, sentences, epsilon) for epsilon in recommended_settings.EPSILONS
+        recommended_settings.recipe_step(last, corpus, sentences, epsilon) for epsilon in recommended_settings.EPSILONS
     ]
     settings = [(1, 1, one_client)]
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS):

@@ -135,11 +135,12 @@ def recipe_step(number: int, corpus: str, sentences: int, epsilon: float | None)
 
 
 def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: float) -> SimulationConfig:
-    """Return the recommended settings with MiniLM for clients that hold equal random parts of a corpus.
+    """Return the recommended settings for clients that hold equal random parts of a corpus.
 
     Each client runs DP-SGD with batches of at most a third of its sentences and spends ``epsilon`` over all rounds.
     The epochs of central training are divided among the rounds, and only the average of the clients' weights is
-    evaluated. The learning rate is higher, since each client takes fewer steps.
+    evaluated. The learning rate is higher, since each client takes fewer steps; it and the epochs were selected on
+    CoNLL-2003's validation set with seed 0 at ε = 1.
 
     Args:
         corpus: name of the corpus.
@@ -148,7 +149,7 @@ def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: f
         rounds: number of communication rounds.
         epsilon: largest ε of each client.
     """
-    base, shard = with_minilm(corpus, sentences, epsilon), sentences // clients
+    base, shard = recipe_step(len(STEPS) - 1, corpus, sentences, epsilon), sentences // clients
     changes = {
         "clients": clients,
         "rounds": rounds,
@@ -166,13 +167,13 @@ _KNOWN = {
     (14_041, 32, 10.0): {1.0: 0.89, 3.0: 0.64, 8.0: 0.49},
     (14_041, 1024, 10.0): {1.0: 3.39, 3.0: 1.48, 8.0: 0.87},
     (14_041, 1024, 20.0): {1.0: 4.66, 3.0: 1.9, 8.0: 1.03},
-    (2_808, 936, 10.0): {1.0: 7.05, 3.0: 2.8, 8.0: 1.36},
-    (702, 234, 10.0): {1.0: 7.05, 3.0: 2.8, 8.0: 1.36},
+    (2_808, 936, 20.0): {1.0: 9.8, 3.0: 3.78, 8.0: 1.76},
+    (702, 234, 20.0): {1.0: 9.8, 3.0: 3.78, 8.0: 1.76},
     (4_400, 32, 10.0): {1.0: 1.26, 3.0: 0.77, 8.0: 0.57},
     (4_400, 1024, 10.0): {1.0: 5.93, 3.0: 2.39, 8.0: 1.21},
     (4_400, 1024, 20.0): {1.0: 8.22, 3.0: 3.2, 8.0: 1.53},
-    (880, 293, 10.0): {1.0: 7.04, 3.0: 2.79, 8.0: 1.36},
-    (220, 73, 10.0): {1.0: 7.01, 3.0: 2.79, 8.0: 1.36},
+    (880, 293, 20.0): {1.0: 9.79, 3.0: 3.78, 8.0: 1.76},
+    (220, 73, 20.0): {1.0: 9.76, 3.0: 3.77, 8.0: 1.76},
 }
 """σ by (sentences, batch size, epochs) and ε, for the settings ``_KNOWN_FOR`` only.
 

@@ -58,12 +58,12 @@ split = [
     recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
-together = [recommended_settings.with_minilm(corpus, sentences, epsilon), *split]
+together = [steps[-1].measured[epsilon].config, *split]
 found = app.queries.find_all(config for base in together for config in with_seeds(base, SEEDS))
 federated = [over_seeds(config, found.get) for config in together]
 central = [results for step in steps for results in step.measured.values()]
 tables.older(run for results in (*central, *federated) for run in results.runs)
-st.markdown("#### Recommended settings with MiniLM in federated training")
+st.markdown("#### Recommended settings in federated training")
 st.caption(
     "Each client adds noise to its own steps and spends the whole ε on its own data. With fewer sentences per client, "
     "each step needs more noise. Averaging the clients' weights often removes much of that noise."

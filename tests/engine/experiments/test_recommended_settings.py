@@ -29,7 +29,7 @@ def test_each_client_spends_at_most_epsilon(clients) -> None:
     for rounds in recommended_settings.ROUNDS:
         config = recommended_settings.federated("conll2003", 14_041, clients, rounds, 3.0)
         assert config.federation.clients == clients
-        assert config.federation.rounds * config.training.epochs == 10
+        assert config.federation.rounds * config.training.epochs == 20
         shard = 14_041 // clients
         plan = PrivacyPlan.from_config(config, shard)
         whole = dataclasses.replace(plan, steps=rounds * plan.steps)
