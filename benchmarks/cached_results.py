@@ -1,7 +1,7 @@
 """Compute ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
 The runs of Explore's slider at the first paper's settings, all cells of its tables, the counterfactuals and fixes of
-Training diagnostics, the steps to the recommended settings, and those with MiniLM in federated training: on CoNLL-2003
+Training diagnostics, the steps to the recommended settings, and these in federated training: on CoNLL-2003
 with five seeds, on the embedded corpus with one. Then the recommended settings on eight corpora and on parts of one,
 and FedNER's table and figures on three medical corpora. Runs are computed in parallel, one per core. Published runs are
 skipped, so you can interrupt and restart it.
@@ -100,6 +100,7 @@ def main() -> int:
 def _recommended(settings: Settings, seeds: int) -> list[SimulationConfig]:
     """Return the recommended settings on eight corpora and on parts of one, those with the first seed first."""
     rows = [*recommended.on_corpora(settings).values(), *recommended.on_parts(settings).values()]
+    rows.append(recommended.on_home(settings))
     every = [seed_aggregates.with_seeds(config, seeds) for configs in rows for config in configs]
     return [of_seed for column in zip(*every, strict=True) for of_seed in column]
 

@@ -89,7 +89,8 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, dashboard(Path(home)) as started:
         time.sleep(15)  # workers warm up in the background after the first paint
-        measured = {"start": started.start_seconds, **measure(f"{started.address}/", chosen.corpus, chosen.whole)}
+        explore = f"{started.address}/explore"
+        measured = {"start": started.start_seconds, **measure(explore, chosen.corpus, chosen.whole)}
     if chosen.json:
         sys.stdout.write(json.dumps(measured | {"machine": machine_class()}) + "\n")
     else:

@@ -21,8 +21,8 @@ MOVES_SECONDS = 10.0
 """Mean seconds between two moves of a slider."""
 ARRIVE_SECONDS = 60.0
 """Seconds in which all sessions sign in, at most a quarter of the measured time."""
-RUN = "?corpus=synthetic&data_fraction=0.05&epochs=2&seed={seed}"
-"""Query of a short run."""
+RUN = "explore?corpus=synthetic&data_fraction=0.05&epochs=2&seed={seed}"
+"""Address of a short run."""
 SHARE_MOVE, SHARE_RUN = 0.2, 0.05
 """Shares of the sessions that move sliders, and that start runs."""
 
@@ -70,7 +70,7 @@ class Load:
         self.took["sign in"].append(time.perf_counter() - begun)
         begun = time.perf_counter()
         # A seed of its own: the dashboard may have runs of another client's sessions.
-        path = RUN.format(seed=int(time.time())) if number < SHARE_RUN * sessions else ""
+        path = RUN.format(seed=int(time.time())) if number < SHARE_RUN * sessions else "explore"
         async with Session(f"{self.address}/{path}", patience=self.patience, cookies=cookies) as session:
             self.took["first page"].append(time.perf_counter() - begun)
             if number < SHARE_RUN * sessions:
@@ -97,7 +97,7 @@ class Load:
         while await self._pause(draws, READS_SECONDS):
             page = draws.choice(pages)
             seconds = await session.visit(page)
-            self.took[page or "explore"].append(seconds)
+            self.took[page or "home"].append(seconds)
 
     async def _pause(self, draws: random.Random, mean: float) -> bool:
         """Wait for a random time; return whether the session goes on."""

@@ -64,14 +64,14 @@ class Picture:
 
 
 PICTURES = (
-    Picture(file="explore.png"),
-    Picture(file="tutorials/noise.png", link="?corpus=synthetic&noise_multiplier=5"),
-    Picture(file="tutorials/word.png", then=lambda page: word(page, "δ")),
+    Picture(file="explore.png", link="explore"),
+    Picture(file="tutorials/noise.png", link="explore?corpus=synthetic&noise_multiplier=5"),
+    Picture(file="tutorials/word.png", link="explore", then=lambda page: word(page, "δ")),
     Picture(file="tutorials/practice.png", link="practice"),
     Picture(file="tutorials/lesson.png", link="learn?lesson=promise&guess=90", then=lambda page: drawn(page)),
     Picture(file="tutorials/compare.png", link="compare", then=lambda page: to(page, "All finished runs")),
-    Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this ε mean?"))),
-    Picture(file="tutorials/check.png", then=lambda page: to(press(page, "Noise check passed"))),
+    Picture(file="tutorials/promise.png", link="explore", then=lambda page: to(press(page, "What does this ε mean?"))),
+    Picture(file="tutorials/check.png", link="explore", then=lambda page: to(press(page, "Noise check passed"))),
 )
 """All screenshots."""
 

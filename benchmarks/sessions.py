@@ -149,7 +149,7 @@ async def watch(address: str, number: int, end: float, seen: Seen) -> None:
     delay = draws.random() * min(ARRIVE_SECONDS, (end - time.monotonic()) / 4)
     await asyncio.sleep(delay)
     begun = time.perf_counter()
-    async with Session(f"{address}/?corpus=synthetic&epochs=100&noise_multiplier={own}&seed={seed}") as session:
+    async with Session(f"{address}/explore?corpus=synthetic&epochs=100&noise_multiplier={own}&seed={seed}") as session:
         seen.opened.append(time.perf_counter() - begun)
         others = [value for value in session.sliders[SLIDER][1] if value != own]
         at, polls, received = own, session.polls, session.received

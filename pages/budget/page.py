@@ -36,7 +36,7 @@ if now.budget:
         st.markdown("#### Charges")
         tables.show(messages.charges(now), {"share": share, "what": st.column_config.TextColumn("run")})
     else:
-        st.caption("No run with noise has been charged yet. Start one on [Explore](/).")
+        st.caption("No run with noise has been charged yet. Start one on [Explore](/explore).")
     if now.looks:
         st.markdown("#### Unprotected accesses")
         tables.show(messages.unprotected_accesses(now), {"what": st.column_config.TextColumn("access")})

@@ -2,10 +2,9 @@
 
 import streamlit as st
 
-from pages.explore import controls, live, welcome
+from pages.explore import controls, live
 from pages.shared import address, session, titles
 
-welcome.show()
 app = session.application()
 chosen = controls.choose(app)
 if link_errors := controls.problems():

@@ -4,10 +4,8 @@ import streamlit as st
 
 from pages.learn import classroom, lesson_layout, navigation, overview, url_state
 from pages.learn.lessons import LESSONS
-from pages.shared import address, browser_history, first_visit
+from pages.shared import address, browser_history
 
-first_visit.greet_no_more()
-first_visit.remember()
 state, problems = url_state.read(st.query_params.to_dict(), LESSONS)
 if state.in_class:
     classroom.begin()

@@ -54,7 +54,7 @@ def write(config: SimulationConfig) -> dict[str, str]:
 @lru_cache(maxsize=16_384)
 def link(config: SimulationConfig) -> str:
     """Return the relative address at which Explore shows ``config``."""
-    return "./?" + urlencode(write(config))
+    return "./explore?" + urlencode(write(config))
 
 
 def ledger(*runs: Run) -> str | None:

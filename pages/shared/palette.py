@@ -23,3 +23,5 @@ TYPES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Dashes of adjacent lines, in the order of :data:`TYPES`; they repeat the information of the colours."""
+ENTITIES = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}
+"""Background of an entity in a text by its type: the colours of displaCy for PERSON, LOC, ORG and PRODUCT."""

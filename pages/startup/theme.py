@@ -11,9 +11,11 @@ _STYLE = """
   [data-testid="stExpandSidebarButton"] { width: auto; }
   [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
   [data-testid="stPopoverButton"]:is(:hover, :active, [aria-expanded="true"]) { color: inherit !important; }
+  [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.78; }
+  .stCheckbox label * { white-space: normal; overflow: visible; }
   .stMultiSelect [data-baseweb="tag"], .stMultiSelect [data-baseweb="tag"] span { max-width: 100%; }
   .stElementContainer:has(.page-title),
-  :is(.st-key-quiet_icons, .st-key-arrow_keys, .st-key-greeted_cookie, .stMain .st-key-back) {
+  :is(.st-key-quiet_icons, .st-key-arrow_keys, .st-key-last_page, .stMain .st-key-back) {
     position: absolute; height: 0; overflow: hidden;
   }
   .page-title { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }

@@ -12,9 +12,8 @@ from itertools import groupby
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.missed_entities import Name, gaps
 from pages.shared.messages import percent
+from pages.shared.palette import ENTITIES
 
-COLOURS = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}
-"""Colours by entity type: those of displaCy for PERSON, LOC, ORG and PRODUCT."""
 OTHERS = ("#feca74", "#f0d0ff", "#9cc9cc", "#ffeb80", "#bfe1d9", "#e4e7d2", "#c887fb")
 """Colours of other entity types, also from displaCy."""
 STYLE = """
@@ -60,7 +59,7 @@ class Panel:
 def drawing(text: str, panels: Sequence[Panel]) -> str:
     """Return the HTML of all panels: side by side, or stacked on narrow screens."""
     types = {entity.type for panel in panels if panel.tagged for entity in panel.tagged.entities}
-    colours = COLOURS | dict(zip(sorted(types - COLOURS.keys()), OTHERS * len(types), strict=False))
+    colours = ENTITIES | dict(zip(sorted(types - ENTITIES.keys()), OTHERS * len(types), strict=False))
     return f'<div class="try-panels">{"".join(_panel(text, panel, colours) for panel in panels)}</div>'
 
 

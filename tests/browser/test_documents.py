@@ -83,8 +83,8 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
     page.goto(dashboard + "paper")
     page.wait_for_selector("h3")
     assert "Reported results" in answer(page)
-    page.get_by_role("link", name="Explore").first.click()  # the navigation's; another is in a sentence
-    wait_for(lambda: answer(page).startswith("At ε = 1.51"))
+    page.get_by_role("link", name="Home").first.click()
+    wait_for(lambda: answer(page).startswith("See what privacy costs"))
 
 
 @pytest.mark.repeats(area="pages")

@@ -25,9 +25,9 @@ from tests.browser.driving import (
     wait_until_complete,
 )
 
-SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
+SMALL = "explore?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
 """220 steps with 25 records, about ten seconds."""
-LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=2000"
+LONG = "explore?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=2000"
 """A run of about 15 minutes, so that it does not end during a test; each test that starts it cancels it."""
 
 NOISE = "Noise multiplier"
@@ -73,24 +73,25 @@ def test_explore_has_a_named_address(page, dashboard):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_navigation_reaches_every_page(page, dashboard, width):
     page.set_viewport_size({"width": width, "height": 844})
-    page.goto(dashboard + "speed")
+    page.goto(dashboard + "glossary")
     page.wait_for_selector("h3")
-    assert page.title() == "Performance · Epsilon Explorer"
+    assert page.title() == "Glossary · Epsilon Explorer"
     if width == 390:
         page.get_by_test_id("stExpandSidebarButton").click()
     else:
         bar = page.get_by_test_id("stTopNavSection")
-        assert bar.all_inner_texts() == ["Learn", "Results", "Replications", "Privacy", "Reference"]
+        assert bar.all_inner_texts() == ["Learn", "Experiment", "Assure"]
 
         def current_section_is_highlighted() -> bool:
             colors = [tab.evaluate("tab => getComputedStyle(tab).backgroundColor") for tab in bar.all()]
-            return colors[-1] not in colors[:-1]
+            return colors[0] not in colors[1:]
 
         wait_for(current_section_is_highlighted)
-        bar.get_by_text("Results").click()
+        bar.get_by_text("Experiment").click()
     role: Literal["link", "menuitem"] = "link" if width == 390 else "menuitem"
-    expect(page.get_by_role("link", name="Explore").first).to_be_visible()
+    expect(page.get_by_role("link", name="Home").first).to_be_visible()
     for name in (
+        "Explore",
         "Runs",
         "Compare",
         "Pareto frontier",
@@ -195,19 +196,19 @@ def test_dialogs_survive_a_refresh_of_the_run_list(page, dashboard):
 
 @pytest.mark.repeats(area="pages")
 def test_compare_draws_its_charts_at_each_visit(page, dashboard):
-    page.goto(dashboard)
+    page.goto(dashboard + "explore")
     for _ in range(2):
-        page.get_by_text("Results", exact=True).first.click()
+        page.get_by_text("Experiment", exact=True).first.click()
         page.get_by_role("menuitem", name="Compare").click()
         wait_for(lambda: address(page) == dashboard + "compare" and "Compare configurations" in answer(page))
         wait_for(lambda: page.locator(".js-plotly-plot .main-svg").count() >= 2)
         page.locator(".parcoords .axis-brush").first.wait_for()
-        page.get_by_role("link", name="Explore").first.click()
-        wait_for(lambda: address(page) == dashboard and answer(page).startswith("At ε"))
+        page.get_by_role("link", name="Home").first.click()
+        wait_for(lambda: address(page) == dashboard and answer(page).startswith("See what privacy costs"))
 
 
-def test_landing_page_shows_a_published_run(page, dashboard):
-    page.goto(dashboard)
+def test_explore_shows_a_published_run(page, dashboard):
+    page.goto(dashboard + "explore")
     page.wait_for_selector("h3")
     assert answer(page).startswith("At ε = 1.51")
     wait_for(lambda: plotted(page) >= 20)
@@ -262,7 +263,7 @@ def seconds_in(page: Page, before: str) -> float:
 def test_page_without_active_run_does_not_poll(page, dashboard):
     sent: list[object] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    page.goto(dashboard)
+    page.goto(dashboard + "explore")
     page.wait_for_selector(".js-plotly-plot")
     wait_until_complete(page)
 
@@ -311,7 +312,7 @@ def test_copied_link_opens_the_same_view(page, dashboard, profile):
 
 @pytest.mark.repeats(area="pages")
 def test_browser_back_undoes_a_setting(page, dashboard):
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     slider = page.get_by_role("slider", name=NOISE)
     move_slider(slider, "ArrowLeft", "0.7")
     wait_for(lambda: "noise_multiplier=0.7" in address(page))
@@ -320,12 +321,12 @@ def test_browser_back_undoes_a_setting(page, dashboard):
     page.go_back()
     wait_for(lambda: slider.get_attribute("aria-valuetext") == "1")
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
-    assert address(page) == dashboard
+    assert address(page) == dashboard + "explore"
 
 
 @pytest.mark.repeats(area="dashboard")
 def test_results_can_be_downloaded(page, dashboard):
-    page.goto(dashboard)
+    page.goto(dashboard + "explore")
     page.get_by_role("tab", name="Download and repeat").click()
     with page.expect_download() as started:
         page.get_by_role("button", name="Download CSV").click()
@@ -369,7 +370,7 @@ def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     wait_for(delete.is_enabled)
     delete.click()
     wait_for(lambda: "corpus=synthetic" in address(page))
-    page.goto(dashboard + "?corpus=my-case-notes")
+    page.goto(dashboard + "explore?corpus=my-case-notes")
     wait_for(lambda: "is not in the catalogue of this dashboard" in page.inner_text("body"))
 
 

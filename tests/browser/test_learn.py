@@ -28,18 +28,6 @@ def steps_from_the_middle(question: Guess) -> int:
     return min(3, int((question.high - question.low) / question.step / 2))
 
 
-def test_first_visit_greets_once_and_links_to_the_lessons(page, dashboard):
-    page.goto(dashboard)
-    link = page.get_by_role("link", name="Start a ten-minute lesson")
-    link.wait_for(timeout=90_000)  # the first page of a server that has just been started
-    link.click()
-    expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible()
-    wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
-    page.goto(dashboard)
-    wait_for(lambda: answer(page).startswith("At ε"))
-    assert page.get_by_text("New here?").count() == 0
-
-
 @pytest.mark.nightly(after=1)
 @pytest.mark.parametrize(("number", "width"), PLAYED)
 @pytest.mark.repeats(area="pages")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.repeats(area="pages")
 def test_report_of_an_explored_run_can_be_downloaded(page, dashboard):
-    page.goto(dashboard)
+    page.goto(dashboard + "explore")
     page.get_by_role("link", name="Report").last.click()
     document = page.locator(".report")
     expect(document).to_contain_text("Privacy label")

@@ -94,6 +94,7 @@ def open_page(settings, monkeypatch, navigation_folders):
         return test
 
     monkeypatch.setattr(session, "_warm_up_in_background", lambda opened: None)
+    monkeypatch.setattr(type(st.context), "cookies", {})  # those of AppTest seem to have every name
     yield open_at
     st.cache_resource.clear()
 

@@ -78,7 +78,7 @@ def test_points_link_to_their_setting():
     assert len(every.x) == 5
     assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a position of its own
     assert "noise_multiplier=1" in line.customdata[1]
-    assert line.customdata[1].startswith("./?")
+    assert line.customdata[1].startswith("./explore?")
     assert printed.x[0] == pytest.approx(math.log10(0.76))
 
 

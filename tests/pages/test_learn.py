@@ -361,26 +361,6 @@ class TestHistogram:
         assert histogram.sentence(tally(5.0, 6.0)) == "2 guesses, median 5.5 %"
 
 
-class TestNewcomer:
-    @pytest.fixture
-    def cookies(self, monkeypatch) -> dict[str, str]:
-        """Replace the cookies of the browser, because AppTest reports every cookie as present."""
-        values: dict[str, str] = {}
-        monkeypatch.setattr(type(st.context), "cookies", values)
-        return values
-
-    def test_explore_greets_until_dismissed(self, open_page, cookies):
-        test = open_page()
-        assert "New here?" in page_text(test)
-        test.button(key="knows").click().run()
-        assert "New here?" not in page_text(test)
-        assert not [button for button in test.button if button.key == "knows"]
-
-    def test_cookie_suppresses_the_greeting(self, open_page, cookies):
-        cookies["epsilon_greeted"] = "yes"
-        assert "New here?" not in page_text(open_page())
-
-
 def test_all_sessions_share_one_poll(open_page):
     open_page("learn")
     assert isinstance(class_poll._poll(), Poll)

@@ -32,7 +32,7 @@ def test_rows_have_score_epsilon_and_link():
     assert (row["ε"], row["adjacency"]) == ("4", "add or remove one")
     assert row["reached"] == "significant, 2 of 2 runs"
     assert row["F1"].startswith("0.805 (")
-    assert row["run"].startswith("./?")
+    assert row["run"].startswith("./explore?")
     assert "reached" not in rows.settings(plan(RUNS, epsilon=9.0).answer.best)[0]
 
 
@@ -66,7 +66,7 @@ def test_chart_has_settings_fit_band_and_target():
     figure = chart.score_chart(found, drawn, key="k")
     settings, low, high, line = figure.data
     assert len(settings.x) == 2
-    assert settings.customdata[0].startswith("./?")
+    assert settings.customdata[0].startswith("./explore?")
     assert list(line.y) == pytest.approx([0.405, 0.805])
     assert all(a < fitted < b for a, fitted, b in zip(low.y, line.y, high.y, strict=True))
     assert [shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1 and shape.y0] == [0.6]

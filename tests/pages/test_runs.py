@@ -165,7 +165,7 @@ def test_link_restores_the_configuration():
     from pages.shared import address
 
     config = SimulationConfig.from_flat({"clients": 5, "mechanism": "local", "seed": 3})
-    fields = dict(part.split("=") for part in address.link(config).removeprefix("./?").split("&"))
+    fields = dict(part.split("=") for part in address.link(config).removeprefix("./explore?").split("&"))
     restored, problems = address.read(fields, {"synthetic"})
     assert problems == []
     assert restored == config

@@ -15,6 +15,7 @@ from engine.settings import REPOSITORY
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.examples import examples
 from engine.tagging.missed_entities import Name
+from pages.shared.palette import ENTITIES
 from pages.try_it import messages, panels, text_input
 
 PUBLISHED = REPOSITORY / "cached_results"
@@ -44,7 +45,7 @@ class TestPanels:
     def test_text_is_complete_and_escaped(self):
         for names in ((), [Entity(9, 14, "<b>")], [Entity(0, len(EVIL), "PER")]):
             tagged = spaced(EVIL, names)
-            colours = panels.COLOURS | {"<b>": "#fff"}
+            colours = ENTITIES | {"<b>": "#fff"}
             found = panels.marked(EVIL, tagged, [Name(Entity(26, 40, "<i>"), ("<u>",))], colours)
             assert visible_text(found) == EVIL
             tags = set(re.findall(r"<(\w+)", found))
@@ -53,15 +54,15 @@ class TestPanels:
 
     @pytest.mark.parametrize("text", ["", " \n ", "مرحبا ليلى", "我叫小明", "🎉 Ann 🎉", "a\u2028b", "x" * 20_000])
     def test_any_text_is_complete(self, text):
-        assert visible_text(panels.marked(text, spaced(text), (), panels.COLOURS)) == text
+        assert visible_text(panels.marked(text, spaced(text), (), ENTITIES)) == text
 
     def test_missed_entity_is_labelled(self):
-        found = panels.marked("Ann met Rosa", spaced("Ann met Rosa"), [Name(Entity(8, 12, "PER"))], panels.COLOURS)
+        found = panels.marked("Ann met Rosa", spaced("Ann met Rosa"), [Name(Entity(8, 12, "PER"))], ENTITIES)
         assert "<small>missed</small>" in found
         assert "stays in the redacted text" in found
 
     def test_each_word_has_its_probability(self):
-        found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), panels.COLOURS)
+        found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), ENTITIES)
         assert 'title="B-PER: 75\u00a0%">Ann' in found
         assert 'title="no entity: 75\u00a0%">met' in found
 
@@ -78,7 +79,7 @@ class TestPanels:
             return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
         assert "color: #16191b" in panels.STYLE
-        for colour in (*panels.COLOURS.values(), *panels.OTHERS):
+        for colour in (*ENTITIES.values(), *panels.OTHERS):
             assert (luminance(colour) + 0.05) / (luminance("#16191b") + 0.05) > 4.5
 
 
