@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.embeddings import minilm
-from engine.embeddings.custom_model import Shape
+from engine.embeddings.custom_model import OwnModel, Shape
 from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
 
@@ -18,6 +18,11 @@ def minilm_weights() -> dict[str, np.ndarray]:
         return minilm.weights()
     except VectorsMissing as error:
         (pytest.fail if in_ci() else pytest.skip)(str(error))
+
+
+def weights_of(own: OwnModel) -> Mapping[str, np.ndarray]:
+    """Return the weights of another model."""
+    return minilm.weights(own)
 
 
 def mpnet_bucket(distance: int) -> int:

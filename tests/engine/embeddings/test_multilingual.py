@@ -7,14 +7,14 @@ import pytest
 
 from engine.config import ENCODERS
 from engine.config.encoder_registry import E5, folder_of, size_of
-from engine.embeddings import contextual, features, minilm
+from engine.embeddings import contextual, features
 from engine.embeddings.custom_model import Shape, registered
 from engine.embeddings.transformer import Encoder
 from engine.embeddings.word_pieces import word_pieces
 from engine.embeddings.word_shape import case, shapes
 from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
-from tests.engine.embeddings.encoders import reference_layers
+from tests.engine.embeddings.encoders import reference_layers, weights_of
 
 SENTENCES = [["La", "ministra", "llegó", "a", "Madrid", "."], ["東京", "は"], ["Київ", "'s"] * 8]
 IDS = {
@@ -54,7 +54,7 @@ def own():
 @pytest.mark.contract
 def test_layers_equal_the_reference_implementation(own) -> None:
     layers = (1, ENCODERS[E5].layer)
-    weights, shape = minilm.weights(own), dataclasses.replace(own.shape, layers=layers[-1])
+    weights, shape = weights_of(own), dataclasses.replace(own.shape, layers=layers[-1])
     pieces = word_pieces(SENTENCES, own)
     found = Encoder(weights, own.shape, layers).vectors(pieces, np.zeros(30, np.int32))
     expected = [np.stack(reference_layers(weights, each.ids, shape), 1)[:, layers] for each in pieces]
@@ -80,7 +80,7 @@ def test_words_keep_their_case(own) -> None:
 
 def test_embeddings_are_those_of_the_package(own) -> None:
     """The package rounds its activations to 8 bits, so the last digits differ."""
-    weights, last = minilm.weights(own), own.shape.layers
+    weights, last = weights_of(own), own.shape.layers
     encoder = Encoder(weights, own.shape, [last])
     means = []
     for text in TEXTS:
