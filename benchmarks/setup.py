@@ -38,6 +38,7 @@ BACKGROUND = (
     setup_status.TENSORFLOW,
     setup_status.LANGUAGE_MODEL,
     setup_status.MPNET,
+    setup_status.E5,
 )
 DONE = "Set-up is done."
 LIMIT = 3600

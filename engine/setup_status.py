@@ -23,7 +23,7 @@ FOLDER = Path(sys.prefix)
 """The virtual environment."""
 
 VECTORS, TRAINING, TENSORFLOW = "word vectors", "training step", "TensorFlow"
-LANGUAGE_MODEL, MPNET = "language model", "larger language model"
+LANGUAGE_MODEL, MPNET, E5 = "language model", "larger language model", "multilingual language model"
 """Parts that pages do not need."""
 
 _LOCK, _FILE = "set-up", "set-up.json"

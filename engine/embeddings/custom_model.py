@@ -45,8 +45,8 @@ _RANGES = {
     "vocab_size": (1, 1_000_000),
 }
 _EXPECTED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
-BORDERS = {"bert": ("[CLS]", "[SEP]"), "mpnet": ("<s>", "</s>")}
-"""Pieces at the beginning and end of a sentence, by kind of model."""
+BORDERS = {"bert": (("[CLS]", "[SEP]"), ("<s>", "</s>")), "mpnet": (("<s>", "</s>"),)}
+"""Pieces at the beginning and end of a sentence, by kind of model; a BERT with XLM-RoBERTa's tokenizer has others."""
 _OF_MPNET = {
     "attn.q": "self.query",
     "attn.k": "self.key",

@@ -18,7 +18,7 @@ class Pieces:
     """Part of a sentence in word pieces.
 
     Attributes:
-        ids: Piece ids, between those of the beginning and the end ([CLS] and [SEP] for BERT), int32.
+        ids: Piece ids, between those of the beginning and the end (such as [CLS] and [SEP]), int32.
         words: Index of each piece's token among all tokens, int32; −1 for the beginning and the end.
     """
 
@@ -37,11 +37,10 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
         VectorsMissing: If the tokenizer is not available.
     """
     most = own.places if own else MOST_PIECES
-    borders = BORDERS[own.shape.kind if own else "bert"]
-    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), borders)
+    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), "bert")
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    begin, end = map(tokenizer.token_to_id, borders)
+    begin, end = _borders(tokenizer, own.shape.kind if own else "bert")
     found, first = [], 0
     for sentence, encoding in zip(
         sentences, tokenizer.encode_batch(list(sentences), is_pretokenized=True, add_special_tokens=False), strict=True
@@ -59,12 +58,21 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
     return found
 
 
-def _tokenizer(place: Path, borders: tuple[str, str]) -> Any:
+def _borders(tokenizer: Any, kind: str) -> tuple[int, ...]:
+    """Return the ids of the first pair of ``BORDERS`` that a tokenizer has; nothing without one."""
+    for borders in BORDERS[kind]:
+        begin, end = map(tokenizer.token_to_id, borders)
+        if begin is not None and end is not None:
+            return begin, end
+    return ()
+
+
+def _tokenizer(place: Path, kind: str) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     if (place / "tokenizer.json").is_file():
         return Tokenizer.from_file(str(place / "tokenizer.json"))
-    begin, end = borders
+    begin, end = BORDERS[kind][0]
     lowercase = bool(lower_cased(place))
     return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=lowercase, cls_token=begin, sep_token=end)
 
@@ -75,15 +83,14 @@ def _own_tokenizer(own: OwnModel) -> Any:
     Raises:
         VectorsMissing: If it cannot be read or does not belong to the model.
     """
-    borders = BORDERS[own.shape.kind]
     try:
-        found = _tokenizer(own.folder, borders)
+        found = _tokenizer(own.folder, own.shape.kind)
     except Exception as error:  # the library does not document its exceptions
         raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
-    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, borders):
+    if found.get_vocab_size() > own.vocabulary or not _borders(found, own.shape.kind):
         raise VectorsMissing(
             f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
-            f"{own.vocabulary:,}, {' and '.join(borders)} among them"
+            f"{own.vocabulary:,}, {' or '.join(map(' and '.join, BORDERS[own.shape.kind]))} among them"
         )
     return found
 

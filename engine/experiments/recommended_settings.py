@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine.config import SimulationConfig, with_noise
-from engine.config.encoder_registry import MPNET
+from engine.config.encoder_registry import E5, MPNET
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
 
@@ -246,3 +246,20 @@ def recommended_settings(corpus: str, sentences: int, epsilon: float | None, typ
         return config
     config = SimulationConfig.from_flat(config.flat() | changes)
     return config if epsilon is None else with_noise(config, noise(config, sentences, epsilon))
+
+
+def for_other_languages(
+    corpus: str, sentences: int, epsilon: float | None, language_model: str = E5
+) -> SimulationConfig:
+    """Return the recommended settings without any public model for English but the language model.
+
+    There are neither pretrained weights nor tags of the public NER tagger. σ remains the same, since neither changes ε.
+
+    Args:
+        corpus: name of the corpus.
+        sentences: number of its training sentences.
+        epsilon: largest ε; None for no noise.
+        language_model: the language model.
+    """
+    config = recommended_settings(corpus, sentences, epsilon, ())
+    return SimulationConfig.from_flat(config.flat() | {"features": "layer", "language_model": language_model})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine import setup_status
-from engine.setup import Failed, mpnet, packages
+from engine.setup import Failed, e5, mpnet, packages
 from engine.setup import progress as setup_progress
 from engine.setup.progress import say
 from engine.setup_status import Progress
@@ -47,7 +47,7 @@ QUICK = ("--timeout", "5", "--retries", "0")
 TF_PRIVACY = "engine/setup/tf_privacy.txt"
 """Requirements file of TensorFlow Privacy, which asks for an older TensorFlow and Python than it needs."""
 
-EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.MPNET}
+EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.MPNET, setup_status.E5}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="omit TensorFlow and the larger language model, as the container image does",
+        help="omit TensorFlow and the larger and multilingual language models, as the container image does",
     )
     parser.add_argument(
         "--pages", action="store_true", help="install only what pages need; the rest follows in the background"
@@ -295,9 +295,16 @@ def fetch_language_model(progress: Callable[[str], None]) -> None:
 
 def mpnet_installed() -> bool:
     """Return whether the larger language model's files are in this environment."""
-    from engine.config.encoder_registry import MPNET, folder_of
+    from engine.config.encoder_registry import MPNET, has
 
-    return folder_of(MPNET).is_dir()
+    return has(MPNET)
+
+
+def e5_installed() -> bool:
+    """Return whether the multilingual language model's files are in this environment."""
+    from engine.config.encoder_registry import E5, has
+
+    return has(E5)
 
 
 def training_is_compiled() -> bool:
@@ -346,11 +353,12 @@ PARTS = (
         make=fetch_heavy,
     ),
     Part(name=setup_status.MPNET, there=mpnet_installed, make=mpnet.install),
+    Part(name=setup_status.E5, there=e5_installed, make=e5.install),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 
 SMALL = (
-    *(part for part in PARTS if part.name not in (setup_status.TENSORFLOW, setup_status.MPNET)),
+    *(part for part in PARTS if part.name not in (setup_status.TENSORFLOW, setup_status.MPNET, setup_status.E5)),
     Part(name="TensorFlow Privacy", there=tf_privacy_installed, make=fetch_tf_privacy),
 )
 """Parts of a small installation (``--small``)."""

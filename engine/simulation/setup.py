@@ -8,7 +8,7 @@ import numpy as np
 from engine import corpus as corpora
 from engine import embeddings, setup_status
 from engine.config import SimulationConfig, engine_version, run_id
-from engine.config.encoder_registry import MPNET
+from engine.config.encoder_registry import E5, MPNET
 from engine.config.head_registry import PublicHead
 from engine.corpus import AnyCorpus, CorpusHandle
 from engine.corpus.tag_schemes import from_bioes, tags_of
@@ -31,6 +31,9 @@ from engine.training import compile_cache
 from engine.training.backends import backend_of
 from engine.training.batches import physical_batches
 from engine.training.dpsgd import predict
+
+_PARTS = {MPNET: setup_status.MPNET, E5: setup_status.E5}
+"""Part of the installation by language model; that of MiniLM is the one of all features in context."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,8 +163,8 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
     required = {setup_status.VECTORS, setup_status.TRAINING}
     if config.feature_set.in_context:
         required.add(setup_status.LANGUAGE_MODEL)
-    if config.language_model == MPNET:
-        required.add(setup_status.MPNET)
+    if config.language_model in _PARTS:
+        required.add(_PARTS[config.language_model])
     if settings.backend == "tensorflow":
         required.add(setup_status.TENSORFLOW)
     setup_status.wait_for(required, tell)

@@ -12,12 +12,13 @@ from engine.config import (
     MINILM,
     NOISE,
     OF_KIND,
+    PARAMETERS,
     PROPOSED,
     PrivacyConfig,
     SimulationConfig,
     fields_of,
 )
-from engine.config.encoder_registry import MPNET, has_mpnet
+from engine.config.encoder_registry import E5, MPNET, has, has_mpnet
 from engine.corpus import CorpusInfo, declared_types
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
@@ -31,6 +32,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
 _RECOMMENDED = "recommended_language_model"
+_LABELS = {MPNET: "MPNet, higher F1", MINILM: "MiniLM", E5: PARAMETERS["language_model"].option_label(E5)}
 
 
 def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
@@ -121,18 +123,20 @@ def _starts(app: Application) -> None:
         st.markdown(
             "Features from public data and public labels, few weights, CRF, large batches, Adam, averaged weights."
         )
-        if has_mpnet():
+        models = [*([MPNET] if has_mpnet() else []), MINILM, *([E5] if has(E5) else [])]
+        if len(models) > 1:
             st.segmented_control(
                 "Language model",
-                (MPNET, MINILM),
-                default=MPNET,
-                format_func=lambda name: "MPNet, higher F1" if name == MPNET else "MiniLM",
+                models,
+                default=models[0],
+                format_func=_LABELS.__getitem__,
                 required=True,
                 key=_RECOMMENDED,
                 help="With MPNet, the training starts from public weights if they recognise an entity type of the "
-                "corpus. The page Recommended settings compares both.",
+                "corpus. The page Recommended settings compares MPNet and MiniLM. Both are for English; with "
+                "multilingual-e5-small, no feature needs English text.",
             )
-        else:
+        if not has_mpnet():
             st.caption("With MPNet, a larger language model that is not installed here, F1 is higher.")
         st.markdown("Choose a target ε:")
         for epsilon in recommended_settings.EPSILONS:
@@ -153,6 +157,8 @@ def _take(app: Application, epsilon: float | None) -> None:
             if state.get(_RECOMMENDED) == MPNET:
                 types = declared_types(state.corpus, app.corpora.all())
                 config = recommended_settings.recommended_settings(state.corpus, sentences, epsilon, types)
+            elif state.get(_RECOMMENDED) == E5:
+                config = recommended_settings.for_other_languages(state.corpus, sentences, epsilon)
             else:
                 config = recommended_settings.with_minilm(state.corpus, sentences, epsilon)
         except EpsilonError as error:

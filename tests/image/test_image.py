@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.config.encoder_registry import E5, MPNET
 from tests.browser.chromium import in_ci
 from tests.browser.driving import wait_for
 from tests.image import recipe
@@ -182,24 +183,17 @@ def test_run_survives_the_end_of_a_read_only_container(containers, volumes) -> N
 
 
 def test_missing_parts_are_named(containers) -> None:
-    """The small image has neither TensorFlow nor MPNet."""
+    """The small image has neither TensorFlow nor the two larger language models."""
     container = containers()
     for arguments, part in (
         (("env", "EPSILON_BACKEND=tensorflow", PYTHON, "-m", "engine", "train", *RUN), "needs TensorFlow"),
         ((PYTHON, "-m", "engine", "crosscheck", *RUN), "needs TensorFlow"),
-        (
+        *(
             (
-                PYTHON,
-                "-m",
-                "engine",
-                "train",
-                *RUN,
-                "--features",
-                "layer",
-                "--language-model",
-                "all-mpnet-base-v2",
-            ),
-            "'all-mpnet-base-v2' is not installed",
+                (PYTHON, "-m", "engine", "train", *RUN, "--features", "layer", "--language-model", model),
+                f"{model!r} is not installed",
+            )
+            for model in (MPNET, E5)
         ),
     ):
         done = container.run(*arguments)

