@@ -38,6 +38,7 @@ picture.show()
 st.caption(
     "Taggers find names of persons, places and organisations, for example to redact a letter. Training with noise "
     "limits what a tagger reveals about each training sentence: a smaller ε is a stricter limit. F1 is measured on the "
-    "test set of CoNLL-2003, as a mean of several published runs. The letter is invented; a faint name is found by "
-    "some of these runs only. The noise of published runs comes from public seeds, so that you can repeat them."
+    "test set of CoNLL-2003, as a mean of several published runs. The letter is invented. A name fades where only one "
+    "of two neighbouring taggers finds it. The noise of published runs comes from public seeds, so that you can repeat "
+    "them."
 )

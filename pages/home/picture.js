@@ -19,7 +19,7 @@ const placeOf = epsilon => (epsilon === Infinity ? 1 : (LAST * Math.log(epsilon 
 const across = (place, width) => SIDE + place * (width - 2 * SIDE);
 const down = f1 => TOP + (1 - f1) * (HEIGHT - TOP - BOTTOM);
 
-// F1 and the share of runs that find each name, at some ε.
+// F1, and 1 or 0 for each name that is found or not, at some ε; in between, the name fades.
 export function at(points, epsilon) {
   const last = points.at(-1);
   if (epsilon === Infinity) return last;

@@ -26,14 +26,14 @@ class TestPicture:
             assert stored == [home_picture.point(config, app) for config in configs]
         app.close()
 
-    def test_points_ascend_and_have_a_share_for_each_name(self) -> None:
+    def test_points_ascend_and_have_a_value_for_each_name(self) -> None:
         names = examples()[picture.values()["letter"]].names
         for points in picture.values()["series"].values():
             *finite, last = [point["epsilon"] for point in points]
             assert finite == sorted(finite)
             assert last is None
             assert {len(point["found"]) for point in points} == {len(names)}
-            assert all(0 <= share <= 1 for point in points for share in point["found"])
+            assert {value for point in points for value in point["found"]} <= {0, 1}
 
     def test_recommended_settings_find_more_names_at_each_epsilon(self) -> None:
         paper, recommended = (

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from engine.config.encoder_registry import E5, ENCODERS
+from engine.embeddings import minilm
 from engine.embeddings.custom_model import at
 from engine.embeddings.transformer import Encoder
 from engine.embeddings.word_pieces import word_pieces
 from engine.setup import Failed, e5, packages
-from tests.engine.embeddings.encoders import reference_layers, weights_of
+from tests.engine.embeddings.encoders import reference_layers
 
 SIZE, LAYERS, HEADS, INNER, ROWS, PLACES, TYPES = 128, 2, 4, 64, 12, 16, 2
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁Ab", "é", "b", "A", "<mask>"]
@@ -94,7 +95,7 @@ def test_weights_are_those_of_the_file(place, made) -> None:
     own = at(place)
     assert own.label.startswith(f"bert-{LAYERS}x{SIZE}-")
     assert (own.shape.epsilon, own.places, own.vocabulary) == (1e-12, PLACES - 2, ROWS)
-    found = weights_of(own)
+    found = minilm.Weights(own)
     assert found.keys() == made[1].keys()
     for name, expected in made[1].items():
         exact = expected.ndim == 1 or "position" in name or "type" in name
@@ -104,8 +105,8 @@ def test_weights_are_those_of_the_file(place, made) -> None:
 def test_the_forward_pass_equals_the_reference(place) -> None:
     own = at(place)
     pieces = word_pieces([["Ab", "éb"], ["A"]], own)
-    found = Encoder(weights_of(own), own.shape, [LAYERS]).vectors(pieces, np.zeros(3, np.int32))
-    expected = [reference_layers(weights_of(own), each.ids, own.shape)[-1] for each in pieces]
+    found = Encoder(minilm.Weights(own), own.shape, [LAYERS]).vectors(pieces, np.zeros(3, np.int32))
+    expected = [reference_layers(minilm.Weights(own), each.ids, own.shape)[-1] for each in pieces]
     assert np.abs(found[:, 0] - np.concatenate(expected)).max() < 1e-4
 
 
