@@ -9,7 +9,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from engine.seeds import Secrets
 from engine.settings import REPOSITORY, Settings
 from engine.store import audits as saved_audits
 from engine.store import noise_keys
+from engine.store.access_store import AccessStore
 from engine.store.paths import checkpoint_name, key_path, model_name
 from engine.store.run_store import Claim, RunStore
 from engine.training.checkpoint import Checkpoint, is_sealed
@@ -107,6 +108,11 @@ def _local_settings(addresses: Mapping[str, str | None]) -> Settings:
 def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from its last checkpoint and write its records; a failure is stored as the run's error."""
     store = RunStore(settings.store_url)
+
+    def shared_with(name: str, others: Collection[str]) -> set[str]:
+        return retry_while_unavailable(lambda: AccessStore(store).shared_with(name, others))
+
+    settings = replace(settings, shared_with=shared_with)
     try:
         with suppress(RunStopped):
             _compute(store, retry_while_unavailable(partial(store.claim, run_id, holder)), settings)

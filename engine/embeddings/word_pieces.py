@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,8 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
         VectorsMissing: If the tokenizer is not available.
     """
     most = own.places if own else MOST_PIECES
-    borders = BORDERS[own.shape.kind if own else "bert"]
-    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), borders)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    begin, end = map(tokenizer.token_to_id, borders)
+    tokenizer = _tokenizer(own)
+    begin, end = map(tokenizer.token_to_id, BORDERS[own.shape.kind if own else "bert"])
     found, first = [], 0
     for sentence, encoding in zip(
         sentences, tokenizer.encode_batch(list(sentences), is_pretokenized=True, add_special_tokens=False), strict=True
@@ -59,7 +57,32 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
     return found
 
 
-def _tokenizer(place: Path, borders: tuple[str, str]) -> Any:
+@lru_cache(maxsize=1)
+def _tokenizer(own: OwnModel | None) -> Any:
+    """Return the tokenizer of MiniLM or another model, with neither padding nor truncation.
+
+    Raises:
+        VectorsMissing: If it cannot be read or does not belong to the model.
+    """
+    borders = BORDERS[own.shape.kind if own else "bert"]
+    if own is None:
+        found = _in_folder(folder(), borders)
+    else:
+        try:
+            found = _in_folder(own.folder, borders)
+        except Exception as error:  # the library does not document its exceptions
+            raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
+        if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, borders):
+            raise VectorsMissing(
+                f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at "
+                f"most {own.vocabulary:,}, {' and '.join(borders)} among them"
+            )
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def _in_folder(place: Path, borders: tuple[str, str]) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     if (place / "tokenizer.json").is_file():
@@ -67,25 +90,6 @@ def _tokenizer(place: Path, borders: tuple[str, str]) -> Any:
     begin, end = borders
     lowercase = bool(lower_cased(place))
     return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=lowercase, cls_token=begin, sep_token=end)
-
-
-def _own_tokenizer(own: OwnModel) -> Any:
-    """Return the tokenizer of a custom model.
-
-    Raises:
-        VectorsMissing: If it cannot be read or does not belong to the model.
-    """
-    borders = BORDERS[own.shape.kind]
-    try:
-        found = _tokenizer(own.folder, borders)
-    except Exception as error:  # the library does not document its exceptions
-        raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
-    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, borders):
-        raise VectorsMissing(
-            f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
-            f"{own.vocabulary:,}, {' and '.join(borders)} among them"
-        )
-    return found
 
 
 def batches(pieces: Sequence[Pieces], most: int) -> Iterator[list[Pieces]]:
