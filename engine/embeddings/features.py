@@ -19,6 +19,7 @@ from engine.config import ENCODERS, FEATURE_SETS, MINILM
 from engine.config.encoder_registry import size_of
 from engine.config.feature_registry import FeatureSet
 from engine.corpus.handle import CorpusHandle
+from engine.embeddings import prepared
 from engine.embeddings.custom_model import OwnInContext
 from engine.embeddings.encoding import EncodedCorpus, EncodedSplit, encode_words
 from engine.embeddings.known_sentences import KnownSentences, file_name
@@ -122,9 +123,10 @@ def _table(
         known = KnownSentences(corpus, sentences)
         for part in features.parts:
             if part.in_context:
-                width = size_of(model) if part.width is None else part.width
-                parts[part.name] = np.empty((len(words), width), np.uint16)
-                missing[part.name] = known.fill(parts[part.name], part, package, model)
+                shape = len(words), size_of(model) if part.width is None else part.width
+                ready = prepared.read(prepared.path_of(corpus.checksum, part.name, package, model), shape)
+                parts[part.name] = np.empty(shape, np.uint16) if ready is None else ready
+                missing[part.name] = known.fill(parts[part.name], part, package, model) if ready is None else []
         wanted = {name: [sentences[number] for number in numbers] for name, numbers in missing.items() if numbers}
         computed = {}
         if wanted:

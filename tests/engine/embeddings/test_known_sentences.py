@@ -1,6 +1,7 @@
 """Sentences whose contextual features were computed before, and whose corpora may lend them."""
 
 import hashlib
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,9 +14,11 @@ from engine.config.encoder_registry import MPNET
 from engine.config.feature_registry import ALL_PARTS
 from engine.corpus import derived_files
 from engine.corpus.multi_corpus import JoinedCorpora
-from engine.embeddings import contextual, features
+from engine.embeddings import contextual, features, prepared
 from engine.embeddings.custom_model import OwnInContext
-from engine.errors import RunStopped
+from engine.errors import RunStopped, VectorsMissing
+from engine.experiments import recommended_settings
+from engine.setup import Failed, embedded_features
 from tests.engine.embeddings.encoders import minilm_weights
 
 FIRST = [f"Rosa met Ann {number}".split() for number in range(18)] + [["Rain", "."], ["Rain", "."]]
@@ -24,8 +27,9 @@ PACKAGE = "en_core_web_md"
 
 
 @pytest.fixture
-def home(settings, encoded):
+def home(settings, encoded, tmp_path, monkeypatch):
     """Return settings with the word vectors that tests share, whose corpora all belong to one user."""
+    monkeypatch.setattr(prepared, "FOLDER", tmp_path / "of the environment")
     settings.home.mkdir()
     (encoded / "vectors").mkdir(exist_ok=True)
     (settings.home / "vectors").symlink_to(encoded / "vectors")
@@ -239,6 +243,46 @@ class TestDamage:
         assert texts(computed)[1] == joined(FIRST + MORE)
         encode(home, "first")
         assert len(computed) == 2  # all of its sentences are known by now
+
+
+class TestSetUp:
+    @pytest.fixture
+    def with_minilm(self, monkeypatch) -> None:
+        monkeypatch.setattr(embedded_features, "has_mpnet", lambda: False)
+
+    def test_a_new_home_computes_no_features_of_the_embedded_corpus(self, home, computed, with_minilm) -> None:
+        told: list[str] = []
+        assert not embedded_features.installed()
+        old = prepared.FOLDER / "of-an-earlier-version.npz"
+        prepared.write(old, np.zeros((1, 1), np.uint16))
+        embedded_features.install(told.append)
+        assert embedded_features.installed()
+        assert told == ["50%"]
+        assert len(computed) == 1
+        assert not old.exists()
+        assert {stat.S_IMODE(path.stat().st_mode) for path in prepared.FOLDER.iterdir()} == {0o644}
+        table = encode(home, SYNTHETIC, "names")
+        assert len(computed) == 1
+        for path in prepared.FOLDER.iterdir():
+            path.write_bytes(path.read_bytes()[:-99])  # damaged: computed again
+        assert np.array_equal(table, apart(home, SYNTHETIC, "names"))
+        assert len(computed) == 2
+
+    def test_features_are_those_of_the_recommended_settings(self, monkeypatch) -> None:
+        for has, number in ((False, recommended_settings.WITH_MINILM), (True, len(recommended_settings.STEPS) - 1)):
+            monkeypatch.setattr(embedded_features, "has_mpnet", lambda has=has: has)
+            config = recommended_settings.recipe_step(number, SYNTHETIC, 4400, 1.0)
+            assert embedded_features.chosen() == (config.features, config.language_model)
+            assert config.embeddings == embedded_features.PACKAGE
+
+    def test_a_missing_model_is_named(self, home, monkeypatch, with_minilm) -> None:
+        def missing(*_, **__):
+            raise VectorsMissing("no MiniLM here")
+
+        monkeypatch.setattr(features, "_in_context", missing)
+        with pytest.raises(Failed, match=r"no MiniLM here.*first run"):
+            embedded_features.install(lambda words: None)
+        assert not embedded_features.installed()
 
 
 def test_rows_do_not_depend_on_other_sentences() -> None:
