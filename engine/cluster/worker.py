@@ -9,7 +9,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -108,11 +108,8 @@ def _local_settings(addresses: Mapping[str, str | None]) -> Settings:
 def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from its last checkpoint and write its records; a failure is stored as the run's error."""
     store = RunStore(settings.store_url)
-
-    def shared_with(name: str, others: Collection[str]) -> set[str]:
-        return retry_while_unavailable(lambda: AccessStore(store).shared_with(name, others))
-
-    settings = replace(settings, shared_with=shared_with)
+    access = AccessStore(store)
+    settings = replace(settings, shared_with=lambda *on: retry_while_unavailable(partial(access.shared_with, *on)))
     try:
         with suppress(RunStopped):
             _compute(store, retry_while_unavailable(partial(store.claim, run_id, holder)), settings)
