@@ -34,8 +34,8 @@ from engine.reports.audits import audit_command
 from engine.reports.cli_command import command_line
 from engine.seeds import Secrets
 from engine.settings import REPOSITORY, Settings
-from engine.store import audits as saved_audits
 from engine.store import access_store, noise_keys
+from engine.store import audits as saved_audits
 from engine.store.paths import checkpoint_name, key_path, model_name
 from engine.store.run_store import Claim, RunStore
 from engine.training.checkpoint import Checkpoint, is_sealed
