@@ -75,6 +75,8 @@ class Settings:
             :mod:`engine.service.retention`). None: never.
         own: Return the names of the uploaded corpora that the current user may use; called each time. None: all
             corpora, and any path.
+        shared_with: Return those of these uploaded corpora that every user of a corpus may use, too, from its name and
+            theirs. None: none.
 
     Raises:
         InvalidConfig: If a variable has an invalid value.
@@ -94,6 +96,7 @@ class Settings:
     metrics_token: Path | None = None
     retention_days: int | None = None
     own: Callable[[], Collection[str]] | None = None
+    shared_with: Callable[[str, Collection[str]], set[str]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store_url", Address.of(self.store_url))

@@ -24,6 +24,7 @@ FOLDER = Path(sys.prefix)
 
 VECTORS, TRAINING, TENSORFLOW = "word vectors", "training step", "TensorFlow"
 LANGUAGE_MODEL, MPNET, E5 = "language model", "larger language model", "multilingual language model"
+FEATURES = "features of the built-in corpus"
 """Parts that pages do not need."""
 
 _LOCK, _FILE = "set-up", "set-up.json"

@@ -34,8 +34,8 @@ from engine.reports.audits import audit_command
 from engine.reports.cli_command import command_line
 from engine.seeds import Secrets
 from engine.settings import REPOSITORY, Settings
+from engine.store import access_store, noise_keys
 from engine.store import audits as saved_audits
-from engine.store import noise_keys
 from engine.store.paths import checkpoint_name, key_path, model_name
 from engine.store.run_store import Claim, RunStore
 from engine.training.checkpoint import Checkpoint, is_sealed
@@ -107,6 +107,8 @@ def _local_settings(addresses: Mapping[str, str | None]) -> Settings:
 def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from its last checkpoint and write its records; a failure is stored as the run's error."""
     store = RunStore(settings.store_url)
+    access = access_store.AccessStore(store)
+    settings = replace(settings, shared_with=lambda *on: retry_while_unavailable(partial(access.shared_with, *on)))
     try:
         with suppress(RunStopped):
             _compute(store, retry_while_unavailable(partial(store.claim, run_id, holder)), settings)

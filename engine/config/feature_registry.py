@@ -61,6 +61,14 @@ class FeatureSet:
         """Return the number of a token's values with a language model."""
         return sum(size_of(language_model) if part.width is None else part.width for part in self.parts)
 
+    def columns(self, part: FeaturePart, language_model: str = MINILM) -> slice:
+        """Return the places of a part's values among a token's values."""
+        first = 0
+        for each in self.parts[: self.parts.index(part) + 1]:
+            end = first + (size_of(language_model) if each.width is None else each.width)
+            places, first = slice(first, end), end
+        return places
+
     @property
     def copied(self) -> int:
         """Number of a token's first values, those that a window reads from neighbours."""

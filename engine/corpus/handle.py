@@ -3,7 +3,8 @@
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import cached_property
 
 import numpy as np
@@ -92,6 +93,34 @@ class CorpusHandle:
         if self.expected not in (None, checksum):
             raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
         return checksum
+
+    @cached_property
+    def text_checksum(self) -> str:
+        """Checksum without the number of the split, which all splits of a corpus share: they have the same sentences.
+
+        Raises:
+            CorpusError: If the corpus is not available.
+        """
+        return self.checksum if self.synthetic else files.checksum(replace(self._located, split=None))
+
+    def readable_texts(self) -> set[str]:
+        """Return the text checksums of corpora that every user of this one may use, too: at least of public ones.
+
+        What was derived from their sentences can be used for this corpus. Its users then notice, by the time that this
+        saves, which sentences are the same, and that reveals nothing of a corpus that one of them may not use.
+
+        Raises:
+            CorpusError: If the corpus is not available.
+        """
+        name, settings = files.base_name_and_split(self.name)[0], files.unrestricted(self._settings)
+        names = {SYNTHETIC, *NAMED}
+        if name not in names and settings.shared_with is not None:
+            names |= settings.shared_with(name, files.own_files(settings))
+        found = {self.text_checksum}
+        for other in names:
+            with suppress(CorpusError):
+                found.add(CorpusHandle(other, settings).text_checksum)
+        return found
 
     @property
     def declared(self) -> bool:

@@ -243,6 +243,15 @@ class MaskedHandle(CorpusHandle):
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def text_checksum(self) -> str:
+        """Its checksum: its sentences are not those of the corpus, and no other corpus may use what they became."""
+        return self.checksum
+
+    def readable_texts(self) -> set[str]:
+        """Return the text checksums of corpora that every user of this one may use, too."""
+        return {self.checksum, *self._unmasked.readable_texts()}
+
+    @property
     def synthetic(self) -> bool:
         """Whether it is the embedded corpus."""
         return self._unmasked.synthetic

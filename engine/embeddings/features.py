@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from engine.config import ENCODERS, FEATURE_SETS, MINILM
+from engine.config.encoder_registry import size_of
 from engine.config.feature_registry import FeatureSet
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.sentences import Corpus
+from engine.embeddings import prepared
 from engine.embeddings.custom_model import OwnInContext
-from engine.embeddings.encoding import EncodedCorpus, EncodedSplit, encode_words, name_of
+from engine.embeddings.encoding import EncodedCorpus, EncodedSplit, encode_words
+from engine.embeddings.known_sentences import KnownSentences, file_name
 from engine.embeddings.vectors import VectorPackage, find
 from engine.embeddings.word_shape import shapes
 from engine.errors import TrainingFailed
@@ -34,11 +36,6 @@ VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Divisors of word vectors (typical length in en_core_web_md) and of word-shape bits.
 
 Each part of a token's features then has a length of about 1, so that none dominates the clip norm.
-"""
-_FORMAT = 4
-"""Version of the file; increase it when the meaning or the last digits change.
-
-The order of the sums in the language model affects the last digits too, and a run on other digits is another run.
 """
 _PROJECTION_FORMAT = 2
 """Version of the fit; increase it when a custom model's projection is fitted differently."""
@@ -77,17 +74,14 @@ def encode(
     features = FEATURE_SETS[kind]
     if features.word_vectors_only:
         return encoded
-    which = f"{kind}-{own.label}" if own else kind
-    if own and own.label in ENCODERS and ENCODERS[own.label].int8:
-        which += "-int8"  # not those that an earlier version computed in float32
-    name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
+    name = file_name(corpus.checksum, package, kind, own.label if own else MINILM)
     path = corpus.artefacts.get(name)
     if path is None:
         # This takes minutes: of several concurrent runs one computes it, and the others wait.
         with corpus.artefacts.lock(name, lambda: progress(0.0)):
             if corpus.artefacts.get(name) is None:
                 with corpus.artefacts.write(name, "The features") as made:
-                    np.save(made, _table(encoded, features, corpus.load(), package, made.parent, progress, own))
+                    np.save(made, _table(encoded, features, corpus, package, made.parent, progress, own))
         path = corpus.artefacts.local_path(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []
@@ -114,20 +108,33 @@ def narrow(values: np.ndarray) -> np.ndarray:
 def _table(
     encoded: EncodedCorpus,
     features: FeatureSet,
-    corpus: Corpus,
+    corpus: CorpusHandle,
     package: VectorPackage,
     near_by: Path,
     progress: Callable[[float], None],
     own: OwnInContext | None = None,
 ) -> np.ndarray:
-    sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(corpus, name)]
+    loaded, model = corpus.load(), own.label if own else MINILM
+    sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(loaded, name)]
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
-    more = []
+    parts, missing = {}, {}
     if features.in_context:
-        model = with_projection(own, features, progress)
-        more.append(_in_context(sentences, features.name, package.folder, near_by, progress, model))
-    return of_tokens(features, words, encoded.vectors[rows], *more, language_model=own.label if own else MINILM)
+        known = KnownSentences(corpus, sentences)
+        for part in features.parts:
+            if part.in_context:
+                shape = len(words), size_of(model) if part.width is None else part.width
+                ready = prepared.read(prepared.path_of(corpus.checksum, part.name, package, model), shape)
+                parts[part.name] = np.empty(shape, np.uint16) if ready is None else ready
+                missing[part.name] = known.fill(parts[part.name], part, package, model) if ready is None else []
+        wanted = {name: [sentences[number] for number in numbers] for name, numbers in missing.items() if numbers}
+        computed = {}
+        if wanted:
+            more = with_projection(own, features, progress)
+            computed = _in_context(wanted, package.folder, near_by, progress, more)
+        for name, numbers in missing.items():
+            known.add(parts[name], numbers, computed.pop(name, parts[name][:0]))
+    return of_tokens(features, words, encoded.vectors[rows], *parts.values(), language_model=model)
 
 
 OUT_OF_CONTEXT: dict[str, Callable[[Sequence[str], np.ndarray], np.ndarray]] = {
@@ -146,7 +153,7 @@ def of_tokens(
         features: The feature set.
         words: The tokens.
         vectors: Their word vectors, [tokens, 300].
-        *more: The parts in context together, if there are any, as :func:`narrow` returns them.
+        *more: The parts in context, together or each by itself, as :func:`narrow` returns them.
         language_model: Name of the language model, on whose size the width depends.
 
     Raises:
@@ -160,23 +167,22 @@ def of_tokens(
 
 
 def _in_context(
-    sentences: list[list[str]],
-    kind: str,
+    wanted: Mapping[str, Sequence[Sequence[str]]],
     package: Path,
     near_by: Path,
     progress: Callable[[float], None],
     more: Sequence[str] = (),
-) -> np.ndarray:
-    """Compute contextual features in a separate process, which frees the memory of the language model and spaCy.
+) -> dict[str, np.ndarray]:
+    """Compute contextual parts in a separate process, which frees the memory of the language model and spaCy.
 
     They are as :func:`narrow` returns them.
-    ``more`` has folder, label and projection of a custom model.
+    ``wanted`` has the sentences of each part, ``more`` folder, label and projection of a custom model.
     """
     with tempfile.TemporaryDirectory(dir=near_by) as passing:
-        made = Path(passing) / "features.npy"
-        _separately(sentences, [kind, str(package)], made, progress, more)
-        found: np.ndarray = np.load(made, allow_pickle=False)
-        return found
+        made = Path(passing) / "features.npz"
+        _separately(wanted, ["parts", str(package)], made, progress, more)
+        with np.load(made, allow_pickle=False) as found:
+            return {name: found[name] for name in wanted}
 
 
 def statistics_of(name: str) -> Path:
@@ -212,7 +218,7 @@ def with_projection(own: OwnInContext | None, features: FeatureSet, progress: Ca
 
 
 def _separately(
-    sentences: list[list[str]],
+    sentences: Sequence[Sequence[str]] | Mapping[str, Sequence[Sequence[str]]],
     what: Sequence[str],
     made: Path,
     progress: Callable[[float], None],

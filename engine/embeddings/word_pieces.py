@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,7 @@ def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None)
         VectorsMissing: If the tokenizer is not available.
     """
     most = own.places if own else MOST_PIECES
-    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder(), "bert")
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer = _tokenizer(own)
     begin, end = _borders(tokenizer, own.shape.kind if own else "bert")
     found, first = [], 0
     for sentence, encoding in zip(
@@ -67,7 +66,32 @@ def _borders(tokenizer: Any, kind: str) -> tuple[int, ...]:
     return ()
 
 
-def _tokenizer(place: Path, kind: str) -> Any:
+@lru_cache(maxsize=1)
+def _tokenizer(own: OwnModel | None) -> Any:
+    """Return the tokenizer of MiniLM or another model, with neither padding nor truncation.
+
+    Raises:
+        VectorsMissing: If it cannot be read or does not belong to the model.
+    """
+    if own is None:
+        found = _in_folder(folder(), "bert")
+    else:
+        kind = own.shape.kind
+        try:
+            found = _in_folder(own.folder, kind)
+        except Exception as error:  # the library does not document its exceptions
+            raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
+        if found.get_vocab_size() > own.vocabulary or not _borders(found, kind):
+            raise VectorsMissing(
+                f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at "
+                f"most {own.vocabulary:,}, {' or '.join(map(' and '.join, BORDERS[kind]))} among them"
+            )
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def _in_folder(place: Path, kind: str) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     if (place / "tokenizer.json").is_file():
@@ -75,24 +99,6 @@ def _tokenizer(place: Path, kind: str) -> Any:
     begin, end = BORDERS[kind][0]
     lowercase = bool(lower_cased(place))
     return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=lowercase, cls_token=begin, sep_token=end)
-
-
-def _own_tokenizer(own: OwnModel) -> Any:
-    """Return the tokenizer of a custom model.
-
-    Raises:
-        VectorsMissing: If it cannot be read or does not belong to the model.
-    """
-    try:
-        found = _tokenizer(own.folder, own.shape.kind)
-    except Exception as error:  # the library does not document its exceptions
-        raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
-    if found.get_vocab_size() > own.vocabulary or not _borders(found, own.shape.kind):
-        raise VectorsMissing(
-            f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
-            f"{own.vocabulary:,}, {' or '.join(map(' and '.join, BORDERS[own.shape.kind]))} among them"
-        )
-    return found
 
 
 def batches(pieces: Sequence[Pieces], most: int) -> Iterator[list[Pieces]]:

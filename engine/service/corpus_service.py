@@ -152,14 +152,12 @@ class CorpusService:
             derived_files.forget(checksum, self._context.settings.artefacts)
 
     def _checksums(self, name: str) -> set[str]:
-        """Return the checksums under which files were derived from a corpus, by runs of any user.
+        """Return the checksums under which files were derived from a corpus, by runs of any user, and by deleted ones.
 
         Raises CorpusError, StoreError.
         """
-        found, asked = (
-            {corpora.resolve(name, self._context.settings).checksum},
-            self._context.all_users_store.checksums(),
-        )
+        own, asked = corpora.resolve(name, self._context.settings).checksum, self._context.all_users_store.checksums()
+        found = {own, *derived_files.listed_splits(own, self._context.settings.artefacts)}
         on_it = self._queries.runs_of_all_users(name)
         for config in {corpora.variant(run.config): run.config for run in on_it}.values():
             found |= corpora.checksums_of(name, config, self._context.settings)

@@ -47,7 +47,13 @@ QUICK = ("--timeout", "5", "--retries", "0")
 TF_PRIVACY = "engine/setup/tf_privacy.txt"
 """Requirements file of TensorFlow Privacy, which asks for an older TensorFlow and Python than it needs."""
 
-EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.MPNET, setup_status.E5}
+EXCUSED = {
+    setup_status.VECTORS,
+    setup_status.LANGUAGE_MODEL,
+    setup_status.MPNET,
+    setup_status.E5,
+    setup_status.FEATURES,
+}
 """Parts whose failure does not fail the installation: sources may be unreachable, and much works without them."""
 
 
@@ -77,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="omit TensorFlow and the larger and multilingual language models, as the container image does",
+        help="omit TensorFlow, the larger and multilingual language models, and computed features, as the container "
+        "image does",
     )
     parser.add_argument(
         "--pages", action="store_true", help="install only what pages need; the rest follows in the background"
@@ -307,6 +314,20 @@ def e5_installed() -> bool:
     return has(E5)
 
 
+def features_installed() -> bool:
+    """Return whether the features of the embedded corpus are there."""
+    from engine.setup import embedded_features  # it needs packages that may be missing
+
+    return embedded_features.installed()
+
+
+def compute_features(progress: Callable[[str], None]) -> None:
+    """Compute the features of the embedded corpus now rather than in a user's first run on it. Raises Failed."""
+    from engine.setup import embedded_features
+
+    embedded_features.install(progress)
+
+
 def training_is_compiled() -> bool:
     """Return whether the compiled code exists and matches the current sources."""
     from engine.training import compile_cache
@@ -354,11 +375,16 @@ PARTS = (
     ),
     Part(name=setup_status.MPNET, there=mpnet_installed, make=mpnet.install),
     Part(name=setup_status.E5, there=e5_installed, make=e5.install),
+    Part(name=setup_status.FEATURES, there=features_installed, make=compute_features),
 )
 """Parts that pages do not need, in the order of installation: those that every run needs come first."""
 
 SMALL = (
-    *(part for part in PARTS if part.name not in (setup_status.TENSORFLOW, setup_status.MPNET, setup_status.E5)),
+    *(
+        part
+        for part in PARTS
+        if part.name not in (setup_status.TENSORFLOW, setup_status.MPNET, setup_status.E5, setup_status.FEATURES)
+    ),
     Part(name="TensorFlow Privacy", there=tf_privacy_installed, make=fetch_tf_privacy),
 )
 """Parts of a small installation (``--small``)."""

@@ -1,5 +1,6 @@
 """Preparation of a run before its first step: corpus, features, tagger, plan and federation."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings, setup_status
-from engine.config import SimulationConfig, engine_version, run_id
+from engine.config import SYNTHETIC, SimulationConfig, engine_version, run_id
 from engine.config.encoder_registry import E5, MPNET
 from engine.config.head_registry import PublicHead
 from engine.corpus import AnyCorpus, CorpusHandle
@@ -34,6 +35,8 @@ from engine.training.dpsgd import predict
 
 _PARTS = {MPNET: setup_status.MPNET, E5: setup_status.E5}
 """Part of the installation by language model; that of MiniLM is the one of all features in context."""
+_RATE_SECONDS = 2.0
+"""Seconds of computation after which the time left is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +132,7 @@ def prepare(
             part,
             config.embeddings,
             config.features,
-            lambda share: tell(f"computing contextual features, once for this corpus: {share:.0%}"),
+            FeatureProgress(tell),
             model,
         )
         for part in corpus.parts
@@ -152,6 +155,30 @@ def prepare(
     )
 
 
+class FeatureProgress:
+    """Describes the progress of features: the share done and, after some seconds, the time left.
+
+    Args:
+        tell: receives the description; it may raise to stop.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._first: tuple[float, float] | None = None
+
+    def __call__(self, share: float) -> None:
+        """Describe that this share is done, 0 to 1. The rate counts from the first work done, not from the start."""
+        text, now = f"computing contextual features, once for this corpus: {share:.0%}", self._clock()
+        if share and self._first is None:
+            self._first = now, share
+        since, before = self._first or (now, share)
+        if now - since >= _RATE_SECONDS and share > before:
+            left = (now - since) / (share - before) * (1 - share)
+            text += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
+        self._tell(text)
+
+
 def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[[str], None]) -> None:
     """Wait for the installation of the components that a run requires.
 
@@ -165,6 +192,8 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
         required.add(setup_status.LANGUAGE_MODEL)
     if config.language_model in _PARTS:
         required.add(_PARTS[config.language_model])
+        if config.language_model == MPNET and config.corpus == SYNTHETIC:
+            required.add(setup_status.FEATURES)
     if settings.backend == "tensorflow":
         required.add(setup_status.TENSORFLOW)
     setup_status.wait_for(required, tell)

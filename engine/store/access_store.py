@@ -1,6 +1,6 @@
 """Ownership and sharing of runs and corpora, for one user or for the operator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from engine.access.roles import EVERYBODY, SIGN_OUT, AuditLogEntry, Belongings
 from engine.store import permissions
@@ -76,6 +76,16 @@ class AccessStore:
         """Return the names of the runs or corpora that are shared with all users."""
         with self._store.begin() as connection:
             return frozenset(map(str, connection.execute(permissions.of_person(kind, EVERYBODY)).scalars()))
+
+    def shared_with(self, name: str, others: Collection[str]) -> set[str]:
+        """Return those of the corpora ``others`` that every user of the corpus ``name`` may use, too.
+
+        Without owner, a corpus is only used by the operator, who may use all.
+        """
+        with self._store.begin() as connection:
+            users = permissions.holders(connection, permissions.CORPUS, name)
+            owners = {other: permissions.holders(connection, permissions.CORPUS, other) for other in others}
+        return {other for other, found in owners.items() if users <= found or EVERYBODY in found}
 
     def give_up_corpus(self, name: str) -> bool:
         """End the user's ownership of a corpus.

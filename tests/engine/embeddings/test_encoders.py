@@ -146,9 +146,7 @@ def test_features_of_a_custom_model_use_statistics_of_public_sentences(folder, t
     public = [["the", "aspirin", "helps"], ["the", "."]]
     expected = statistics(token_vectors(Encoder(minilm.Weights(own), own.shape, [2]), public, own=own)[:, 0])
     np.savez(tmp_path / "basis.npz", allow_pickle=False, **expected)
-    found = next(
-        contextual.parts_in_context("layer", tmp_path, public, lambda share: None, (own, tmp_path / "basis.npz"))
-    )
+    found = contextual.part_in_context("centred-layer", tmp_path, public, own=(own, tmp_path / "basis.npz"))
     assert found.shape == (5, 128)
     assert np.abs(found.mean(0)).max() < 1e-5
     assert np.square(found).sum(1).mean() == pytest.approx(1, abs=1e-4)
@@ -156,7 +154,7 @@ def test_features_of_a_custom_model_use_statistics_of_public_sentences(folder, t
 
 def test_features_of_minilm_are_its_third_layer_centred() -> None:
     weights = minilm_weights()
-    found = next(contextual.parts_in_context("layer", None, SENTENCES, lambda share: None))
+    found = contextual.part_in_context("centred-layer", None, SENTENCES)
     basis = features.projection(features.statistics_of(MINILM))
     layer = token_vectors(Encoder(weights, minilm.SHAPE, [3]), SENTENCES)[:, 0]
     assert np.array_equal(found, (layer - basis["mean"]) / basis["length"])
@@ -172,13 +170,13 @@ def test_rounded_mpnet_is_close_to_the_one_in_float32(mpnet) -> None:
     assert cosines.min() > 0.995
     assert np.median(cosines) < 0.9999
     own = (mpnet, path)
-    found = next(contextual.parts_in_context("layer", None, SENTENCES, lambda share: None, own))
+    found = contextual.part_in_context("centred-layer", None, SENTENCES, own=own)
     assert np.array_equal(found, other / features.projection(path)["length"])
 
 
 def test_features_of_mpnet_have_unit_length_on_average(mpnet) -> None:
     own = (mpnet, features.statistics_of(MPNET))
-    found = next(contextual.parts_in_context("layer", None, SENTENCES[:2], lambda share: None, own))
+    found = contextual.part_in_context("centred-layer", None, SENTENCES[:2], own=own)
     assert found.shape == (6, 768)
     assert 0.5 < np.square(found).sum(1).mean() < 2
 

@@ -168,13 +168,15 @@ class TestSubprocess:
             return popen([sys.executable, "-c", code, *command[3:]], **more)
 
         monkeypatch.setattr(features.subprocess, "Popen", start)
-        return features._in_context([["a"]], "tuned", tmp_path, tmp_path, progress)
+        return features._in_context({"tuned-layer": [["a"]]}, tmp_path, tmp_path, progress)
 
     def test_result_is_read_and_its_folder_removed(self, tmp_path, monkeypatch) -> None:
         progress_values = []
-        code = "import sys, numpy; print(0.5); print(1.0); numpy.save(sys.argv[4], numpy.ones((1, 2)))"
+        code = (
+            "import sys, numpy; print(0.5); print(1.0); numpy.savez(sys.argv[4], **{'tuned-layer': numpy.ones((1, 2))})"
+        )
         found = self.run(tmp_path, monkeypatch, code, progress_values.append)
-        assert found.tolist() == [[1, 1]]
+        assert {name: rows.tolist() for name, rows in found.items()} == {"tuned-layer": [[1, 1]]}
         assert progress_values == [0.5, 1.0]
         assert list(tmp_path.iterdir()) == []
 

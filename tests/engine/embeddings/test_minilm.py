@@ -5,9 +5,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from engine import embeddings
+from engine.config import FEATURE_SETS
 from engine.config.feature_registry import ALL_PARTS
 from engine.embeddings import minilm
-from engine.embeddings.contextual import IN_CONTEXT, features, parts_in_context, token_vectors
+from engine.embeddings.contextual import IN_CONTEXT, features, part_in_context, token_vectors
 from engine.embeddings.features import OUT_OF_CONTEXT, narrow
 from engine.embeddings.ner_features import found_names
 from engine.embeddings.transformer import CASE_VECTORS, Encoder
@@ -52,7 +53,14 @@ def test_each_type_of_features_extends_the_previous_one() -> None:
     sentences = [["Angela", "Merkel", "visited", "Paris", "."], ["it", "rains"]]
     package, progress_values = embeddings.find("en_core_web_md").folder, []
     contextual, tuned, names = (
-        np.concatenate(list(parts_in_context(kind, package, sentences, progress_values.append)), axis=1)
+        np.concatenate(
+            [
+                part_in_context(part.name, package, sentences, progress_values.append)
+                for part in FEATURE_SETS[kind].parts
+                if part.in_context
+            ],
+            axis=1,
+        )
         for kind in ("contextual", "tuned", "names")
     )
     assert [part.shape for part in (contextual, tuned, names)] == [(7, 256), (7, 640), (7, 676)]

@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.access import roles
 from engine.access.roles import User
-from engine.cluster import supervisor
+from engine.cluster import supervisor, worker
 from engine.config import JOIN, SimulationConfig, with_noise
+from engine.embeddings import features
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import Run, RunState
 from engine.reports.privacy_report.assumptions import others_text
@@ -625,6 +627,30 @@ class TestCorpora:
         rita.corpora.delete(name)
         assert rudi.queries.status(run).state == RunState.QUEUED
         assert app.access.audit_log()[0].action == "delete corpus"
+
+    def test_features_of_sentences_are_not_copied_between_users(self, app, of, monkeypatch, tmp_path):
+        asked: list[int] = []
+
+        def compute_features(wanted, *_):
+            asked.extend(map(len, wanted.values()))
+            return {name: np.zeros((sum(map(len, each)), 384), np.uint16) for name, each in wanted.items()}
+
+        def run(person: str, content: bytes) -> str:
+            name = upload(of(person), f"{len(asked)}.conll", content)
+            config = replace(SMALL, corpus=name, data_fraction=1.0, features="layer")
+            worker.compute(of(person).runs.submit(config).run_id, app.settings, "here")
+            return name
+
+        (app.settings.home / "encoded").unlink()  # a link to the folder that tests share
+        monkeypatch.setattr(features, "_in_context", compute_features)
+        run("rita", COLUMNS)
+        run("rudi", COLUMNS + b"New O\n\n")
+        hers = run("rita", COLUMNS + b"New O\n\nOld O\n\n")
+        assert asked == [21, 22, 2]
+        checksum = of("rita").corpora.checksum(hers)[:16]
+        assert len(list((app.settings.home / "encoded").glob(f"{checksum}*"))) == 3
+        of("rita").corpora.delete(hers)
+        assert list((app.settings.home / "encoded").glob(f"{checksum}*")) == []
 
     def test_admin_can_delete_corpora_of_other_users(self, app, of):
         name = upload(of("rita"))

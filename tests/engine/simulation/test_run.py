@@ -20,7 +20,7 @@ from engine.settings import BACKENDS
 from engine.setup_status import Progress
 from engine.simulation.recorder import report_steps
 from engine.simulation.run import simulate
-from engine.simulation.setup import prepare
+from engine.simulation.setup import FeatureProgress, prepare
 from engine.training.checkpoint import Checkpoint
 from tests.engine.factories import SMALL
 
@@ -380,3 +380,18 @@ def test_without_noise_a_federation_learns(trained_settings):
     records = list(simulate(config, trained_settings))
     assert records[-1].test.f1 > 0.5
     assert records[-1].test.f1 > records[0].scores.f1
+
+
+def test_progress_of_features_has_the_time_left_after_two_seconds():
+    times, told = iter([0.0, 10.0, 11.0, 13.0, 110.0]), []
+    progress = FeatureProgress(told.append, lambda: next(times))
+    for share in (0.0, 0.1, 0.15, 0.25, 0.4):
+        progress(share)
+    start = "computing contextual features, once for this corpus"
+    assert told == [
+        f"{start}: 0%",  # another run computes them, or the language model is loaded
+        f"{start}: 10%",
+        f"{start}: 15%",
+        f"{start}: 25%, about 15 s left",
+        f"{start}: 40%, about 3 min left",
+    ]

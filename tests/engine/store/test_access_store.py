@@ -169,6 +169,21 @@ def test_users_may_use_their_own_and_shared_corpora(store):
     assert rudi.own_corpora() == {"my-rudi"}
 
 
+def test_only_corpora_that_all_users_of_a_corpus_may_use_are_shared_with_it(store):
+    for user, names in ((RITA, ("my-a", "my-b", "my-both")), (RUDI, ("my-his", "my-both"))):
+        for name in names:
+            add_corpus(store.for_user(user), name)
+    every, access = {"my-a", "my-b", "my-both", "my-his", "my-operators"}, AccessStore(store)
+    assert access.shared_with("my-a", every) == {"my-a", "my-b", "my-both"}
+    assert access.shared_with("my-his", every) == {"my-his", "my-both"}
+    assert access.shared_with("my-both", every) == {"my-both"}
+    assert access.shared_with("my-operators", every) == every
+    access.share(permissions.CORPUS, "my-a", shared=True)
+    assert access.shared_with("my-a", every) == {"my-a"}
+    assert access.shared_with("my-his", every) == {"my-a", "my-his", "my-both"}
+    assert access.shared_with("my-both", every) == {"my-a", "my-both"}
+
+
 def test_simultaneous_uploads_respect_the_limit(store):
     limited = store.for_user(replace(RITA, limits=Limits(uploads=1)))
     add_corpus(store.for_user(RUDI), "my-his")
