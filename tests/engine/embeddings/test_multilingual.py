@@ -93,7 +93,7 @@ def test_embeddings_are_those_of_the_package(own) -> None:
 
 def test_features_have_unit_length_on_average(own) -> None:
     model = (own, features.statistics_of(E5))
-    found = next(contextual.parts_in_context("layer", None, SENTENCES, lambda share: None, model))
+    found = contextual.part_in_context("centred-layer", None, SENTENCES, own=model)
     assert found.shape == (24, 384)
     assert 0.5 < np.square(found).sum(1).mean() < 2
 
