@@ -17,10 +17,11 @@ from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
 from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.seed_aggregates import over_seeds
-from engine.records import Run
 from engine.service import Application
-from engine.tagging.examples import examples
+from engine.settings import Settings
+from engine.tagging.examples import Example, examples
 from engine.tagging.pipeline import TextTagger
+from engine.training.model import Model
 from pages.home import picture
 
 LETTER = "Medical: A discharge note"
@@ -37,12 +38,11 @@ def configurations(app: Application) -> dict[str, list[SimulationConfig]]:
     return {"paper": paper, "recommended": on_home(app.settings)}
 
 
-def found(run: Run, app: Application) -> list[int]:
-    """Return for each name of the letter 1 if the tagger of a run finds it, else 0."""
-    letter = examples()[LETTER]
-    ((tagged,),) = TextTagger(app.settings).tag([letter.text], [rerun(run, app.settings)])
-    marked = {(entity.start, entity.end, entity.type) for entity in tagged.entities}
-    return [int((name.start, name.end, name.type) in marked) for name in letter.names]
+def marked(letter: Example, model: Model, settings: Settings) -> list[int]:
+    """Return for each name of the letter 1 if a tagger finds it, else 0."""
+    ((tagged,),) = TextTagger(settings).tag([letter.text], [model])
+    found = {(entity.start, entity.end, entity.type) for entity in tagged.entities}
+    return [int((name.start, name.end, name.type) in found) for name in letter.names]
 
 
 def point(config: SimulationConfig, app: Application) -> dict[str, Any]:
@@ -63,7 +63,8 @@ def main() -> int:
         series[name] = []
         for config in configs:
             measured, run = point(config, app), app.queries.find(config)
-            series[name].append(measured | ({"found": found(run, app)} if run else {}))
+            found = marked(examples()[LETTER], rerun(run, app.settings), app.settings) if run else []
+            series[name].append(measured | {"found": found})
             sys.stdout.write(f"{name}: {series[name][-1]}\n")
             sys.stdout.flush()
     picture.VALUES.write_text(json.dumps({"letter": LETTER, "series": series}, indent=1) + "\n", encoding="utf-8")

@@ -42,6 +42,20 @@ class TestPicture:
         )
         assert min(recommended.values()) > max(paper.values())
 
+    @pytest.mark.repeats(area="dashboard")
+    def test_names_are_those_that_the_published_taggers_find(self, with_published) -> None:
+        app, letter = Application(with_published), examples()[picture.values()["letter"]]
+        tagged = 0
+        for name, configs in home_picture.configurations(app).items():
+            for config, point in zip(configs, picture.values()["series"][name], strict=True):
+                run = app.queries.find(config)
+                if run and app.models.exists(run.run_id):
+                    model = app.models.load(run.run_id)
+                    assert home_picture.marked(letter, model, app.settings) == point["found"]
+                    tagged += 1
+        app.close()
+        assert tagged == 5
+
 
 class TestAddress:
     def test_a_link_to_settings_opens_explore(self, open_page, with_published) -> None:
