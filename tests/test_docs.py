@@ -92,7 +92,7 @@ def test_metrics_md_lists_each_lesson():
     table = (REPOSITORY / "docs" / "metrics.md").read_text()
     lessons = list((REPOSITORY / "pages" / "learn").glob("lesson_?_*.py"))
     numbers = {found[1] for lesson in lessons if (found := re.match(r"lesson_(\d)_", lesson.name))}
-    assert set(re.findall(r"\| \*Learn\*, lesson (\d),", table)) == numbers
+    assert set(re.findall(r"\| \*Lessons\*, lesson (\d),", table)) == numbers
 
 
 def test_metrics_md_has_the_declared_widths_of_features():

@@ -47,7 +47,7 @@ def reopen(page: StreamlitPage, pages: list[StreamlitPage]) -> None:
     st.session_state[_OPENED] = True
     if page.url_path or st.query_params:
         return
-    name, _, fields = unquote(st.context.cookies.get(COOKIE, "")).partition("?")
+    name, _, fields = unquote(str(st.context.cookies.get(COOKIE, ""))).partition("?")
     last = next((each for each in pages if each.url_path == name and name), None)
     if last:
         st.switch_page(last, query_params=dict(parse_qsl(fields)))

@@ -297,7 +297,7 @@ def test_cancelled_run_is_shown_in_both_tabs(page, dashboard):
 
 @pytest.mark.repeats(area="pages")
 def test_copied_link_opens_the_same_view(page, dashboard, profile):
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     move_slider(page.get_by_role("slider", name=NOISE), "ArrowRight", "5")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
     wait_for(lambda: "noise_multiplier=5" in address(page))
@@ -344,7 +344,7 @@ def test_uploaded_corpus_can_be_used_and_deleted(page, dashboard, tmp_path):
     bad, notes = tmp_path / "bad.conll", tmp_path / "case notes.conll"
     bad.write_text("word O\nName B-PER\nthree columns O\n")
     notes.write_text("token ner_tag\n" + "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     page.get_by_text("Upload a corpus").click()
     assert page.locator("strong", has_text="All users of this dashboard").is_visible()
     page.set_input_files("input[type=file]", bad)

@@ -54,7 +54,7 @@ def slider_changes_answer(page: Page, before: str) -> bool:
 @pytest.mark.repeats(area="dashboard")
 def test_click_opens_an_entry_and_the_page_keeps_working(page, dashboard):
     """Check that React still controls the sentence: after the entry was open, a slider changes the sentence."""
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     errors = []
     page.on("pageerror", lambda error: errors.append(error))
     page.mouse.click(*center_of(page, "ε", "h3"))
@@ -77,7 +77,7 @@ def test_click_opens_an_entry_and_the_page_keeps_working(page, dashboard):
 @pytest.mark.repeats(area="pages")
 def test_click_on_a_widget_label_or_an_axis_opens_its_entry(page, dashboard):
     """A widget keeps its value, though a click on its label would focus it."""
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     before = answer(page)
     page.mouse.click(*center_of(page, "σ", ".stSidebar"))
     expect(card(page).locator("h2")).to_have_text("noise multiplier (σ)")
@@ -89,7 +89,7 @@ def test_click_on_a_widget_label_or_an_axis_opens_its_entry(page, dashboard):
 
 
 def test_terms_are_reachable_by_keyboard(page, dashboard):
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     words = page.get_by_role("toolbar", name="Terms explained on this page")
     letter = words.get_by_role("button", name="epsilon (ε): definition")
     expect(letter).to_have_count(1)
@@ -121,7 +121,7 @@ def test_terms_are_reachable_by_keyboard(page, dashboard):
 def test_touch_opens_an_entry_that_fits_a_phone(browser, dashboard):
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="dark")
     page = context.new_page()
-    open_page(page, dashboard)
+    open_page(page, dashboard + "explore")
     page.touchscreen.tap(*center_of(page, "ε", "h3"))
     expect(card(page)).to_contain_text(EPSILON)
     box = card(page).bounding_box()

@@ -123,7 +123,7 @@ def test_runners_may_upload_until_they_sign_out(signed_in, shared, tmp_path):
     send = "fetch('/_stcore/upload_file/none/1', {method: 'PUT', body: new FormData()}).then(sent => sent.status)"
     vera = opened(signed_in("Vera"), shared)
     assert vera.evaluate(send) == 403
-    rita = opened(signed_in("Rita"), shared)
+    rita = opened(signed_in("Rita"), shared + "explore")
     assert rita.evaluate(send) == 400  # a form without a file
     rita.get_by_text("Upload a corpus").click()
     rita.set_input_files("input[type=file]", notes)

@@ -29,7 +29,9 @@ supervisor.stop_cluster(Settings.from_environment(), os.getpid())
 """
 PAGES = """
 from streamlit.testing.v1 import AppTest
-page = AppTest.from_file("app.py", default_timeout=300).run()
+page = AppTest.from_file("app.py", default_timeout=300)
+page.query_params["noise_multiplier"] = "1"  # a link to settings opens Explore
+page.run()
 assert not page.exception, page.exception[0].value
 print(*(each.value for each in page.warning))
 """
