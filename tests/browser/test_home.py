@@ -26,7 +26,7 @@ def test_the_picture_shows_the_values_at_the_chosen_epsilon(page, dashboard, wid
     page.mouse.down()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.up()
-    assert page.locator(".picture output").inner_text().startswith("ε = 0.")
+    assert page.locator(".picture output").inner_text().startswith("ε = 1.")
     assert slider.get_attribute("aria-valuetext") == page.locator(".picture output").inner_text()
 
 
