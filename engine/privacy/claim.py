@@ -97,7 +97,7 @@ FACTS = {
         "Test of the implementation",
         "The implementation was tested, by a privacy audit or by measuring the noise that was added",
         "Was the implementation audited: by whom, how, and with which lower bound on ε?",
-        "Nobody tested it. Errors in clipping and noise are common and invisible in the model's scores.",
+        "There was no test. Errors in clipping and noise are common and invisible in the model's scores.",
     ),
 }
 """Facts besides ε, δ and the protected unit, the most important first."""
